@@ -1,0 +1,12 @@
+import { Tenants1764500000001 } from './1764500000001-tenants.js';
+import { IdempotencyKeys1764500000002 } from './1764500000002-idempotency-keys.js';
+import { Outbox1764500000003 } from './1764500000003-outbox.js';
+import { Orders1764500000004 } from './1764500000004-orders.js';
+
+/** Every migration, oldest first. A released one is never changed: add another. */
+export const MIGRATIONS = [
+  Tenants1764500000001,
+  IdempotencyKeys1764500000002,
+  Outbox1764500000003,
+  Orders1764500000004,
+];

@@ -1,0 +1,49 @@
+import { type DynamicModule, Module } from '@nestjs/common';
+import { APP_FILTER, APP_INTERCEPTOR, APP_PIPE } from '@nestjs/core';
+import { ScheduleModule } from '@nestjs/schedule';
+import type { Settings } from './config/settings.js';
+import { DatabaseModule } from './database/database.module.js';
+import { HttpModule } from './http/http.module.js';
+import { ProblemFilter } from './http/problem.filter.js';
+import { ValidationPipe } from './http/validation.pipe.js';
+import { IdempotencyInterceptor } from './idempotency/idempotency.interceptor.js';
+import { IdempotencyModule } from './idempotency/idempotency.module.js';
+import { MessagingModule } from './messaging/messaging.module.js';
+import { OperationsModule } from './operations/operations.module.js';
+import { OrdersModule } from './orders/orders.module.js';
+import { callerOf } from './tenants/login.js';
+import { TenantsModule } from './tenants/tenants.module.js';
+
+/** Where the parts are put together. */
+@Module({})
+export class AppModule {
+  static forRoot(settings: Settings, databaseUrl: string): DynamicModule {
+    const { poolSize } = settings.database;
+    const { retention, wait, cleanupInterval } = settings.idempotency;
+    return {
+      module: AppModule,
+      imports: [
+        ScheduleModule.forRoot(),
+        DatabaseModule.forRoot({ url: databaseUrl, poolSize, longestWait: wait }),
+        HttpModule.forRoot(settings.http.publicUrl),
+        TenantsModule,
+        IdempotencyModule.forRoot({
+          tenantOf: (request) => callerOf(request).tenantId,
+          retention,
+          wait,
+          cleanupInterval,
+          poolSize,
+        }),
+        MessagingModule,
+        OrdersModule,
+        OperationsModule,
+      ],
+      providers: [
+        // First, and so the outermost: it records what every other interceptor and pipe made of a result.
+        { provide: APP_INTERCEPTOR, useExisting: IdempotencyInterceptor },
+        { provide: APP_PIPE, useClass: ValidationPipe },
+        { provide: APP_FILTER, useClass: ProblemFilter },
+      ],
+    };
+  }
+}

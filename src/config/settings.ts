@@ -1,0 +1,200 @@
+import { z } from 'zod';
+import { parseDuration } from './duration.js';
+
+/** Thrown when the environment does not make valid settings; the message lists every fault, secrets masked. */
+export class SettingsError extends Error {
+  override readonly name = 'SettingsError';
+
+  constructor(readonly faults: readonly string[]) {
+    super(`The settings are not valid:\n${faults.map((fault) => `  - ${fault}`).join('\n')}`);
+  }
+}
+
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+function duration(written: string, { zero = false, timer = false } = {}) {
+  return z
+    .string()
+    .default(written)
+    .transform((text, context) => {
+      const milliseconds = parseDuration(text);
+      if (milliseconds === undefined) {
+        context.addIssue(`is "${text}", but must be a duration such as 500ms, 30s, 5m, 24h or 30d`);
+        return z.NEVER;
+      }
+      if (milliseconds === 0 && !zero) {
+        context.addIssue('must be longer than zero');
+        return z.NEVER;
+      }
+      if (timer && milliseconds > LONGEST_TIMER) {
+        context.addIssue('must be at most 24d: longer ones cannot be timed');
+        return z.NEVER;
+      }
+      return milliseconds;
+    });
+}
+
+function integer(written: string, least: number, most: number) {
+  return z
+    .string()
+    .default(written)
+    .transform((text, context) => {
+      const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+      if (number >= least && number <= most) return number;
+      context.addIssue(`is "${text}", but must be a whole number from ${least} to ${most}`);
+      return z.NEVER;
+    });
+}
+
+/** A URL whose text never appears in a message: it may carry a password. */
+function url(...schemes: string[]) {
+  return z
+    .string()
+    .refine((text) => URL.canParse(text) && schemes.includes(new URL(text).protocol.slice(0, -1)), {
+      message: `must be a URL that begins with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`,
+    })
+    .optional();
+}
+
+const flag = z
+  .enum(['true', 'false'], { error: 'must be true or false' })
+  .transform((text) => text === 'true')
+  .optional();
+
+const origins = z
+  .string()
+  .default('')
+  .transform((text) => text.split(',').map((origin) => origin.trim()))
+  .transform((list) => list.filter((origin) => origin !== ''))
+  .refine((list) => list.every((origin) => origin === '*' || URL.canParse(origin)), {
+    message: 'must be origins such as https://shop.example, separated by commas',
+  });
+
+const environment = z.object({
+  NODE_ENV: z.string().optional(),
+  PORT: integer('3000', 0, 65_535),
+  HOST: z.string().optional(),
+  PUBLIC_URL: url('http', 'https'),
+  LOG_LEVEL: z
+    .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace'], {
+      error: 'must be one of fatal, error, warn, info, debug, trace',
+    })
+    .default('info'),
+  CORS_ORIGINS: origins,
+  RATE_LIMIT: integer('500', 0, 1_000_000),
+  SHUTDOWN_GRACE: duration('8s', { timer: true }),
+
+  DATABASE_URL: url('postgres', 'postgresql'),
+  MIGRATION_DATABASE_URL: url('postgres', 'postgresql'),
+  DATABASE_POOL_SIZE: integer('10', 1, 1_000),
+  EMBEDDED_DATABASE_DIR: z.string().optional(),
+  SEED_DEMO_TENANTS: flag,
+
+  IDEMPOTENCY_RETENTION: duration('24h'),
+  IDEMPOTENCY_WAIT: duration('2s', { zero: true, timer: true }),
+  IDEMPOTENCY_LEASE: duration('30s'),
+  IDEMPOTENCY_CLEANUP_INTERVAL: duration('1m', { timer: true }),
+  PROVIDER_TIMEOUT: duration('10s', { timer: true }),
+  EVENT_RETENTION: duration('30d'),
+  INBOX_RETENTION: duration('35d'),
+});
+
+type Environment = z.infer<typeof environment>;
+
+/** The rules between settings. Each is judged where the settings it names are valid by themselves. */
+function* brokenRules(env: Partial<Environment>, given: Record<string, unknown>): Generator<string> {
+  const production = env.NODE_ENV === 'production';
+  if (production && given.DATABASE_URL === undefined) {
+    yield 'DATABASE_URL is required when NODE_ENV is production';
+  }
+  if (production && env.SEED_DEMO_TENANTS === true) {
+    yield 'SEED_DEMO_TENANTS must not be true when NODE_ENV is production: the demo keys are public';
+  }
+  const { IDEMPOTENCY_LEASE: lease, PROVIDER_TIMEOUT: timeout } = env;
+  if (lease !== undefined && timeout !== undefined && lease < 2 * timeout + 1_000) {
+    yield 'IDEMPOTENCY_LEASE must be at least twice PROVIDER_TIMEOUT and 1s more';
+  }
+  const { INBOX_RETENTION: inbox, EVENT_RETENTION: events } = env;
+  if (inbox !== undefined && events !== undefined && inbox <= events) {
+    yield 'INBOX_RETENTION must be longer than EVENT_RETENTION';
+  }
+}
+
+/** Every setting of the service, typed and valid. Durations are milliseconds. */
+export interface Settings {
+  readonly production: boolean;
+  readonly http: {
+    readonly port: number;
+    readonly host: string;
+    /** The address clients use; undefined: `http://localhost:` and the port listened on. */
+    readonly publicUrl: string | undefined;
+    readonly corsOrigins: readonly string[];
+    /** Requests per tenant and second in this process; 0: no limit. */
+    readonly rateLimit: number;
+    readonly shutdownGrace: number;
+  };
+  readonly logLevel: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace';
+  readonly database: {
+    /** Undefined: the embedded Postgres. */
+    readonly url: string | undefined;
+    /** For the owner of the tables; undefined: the same as `url`. */
+    readonly migrationUrl: string | undefined;
+    readonly poolSize: number;
+    readonly embeddedDirectory: string | undefined;
+    readonly seedDemoTenants: boolean;
+  };
+  readonly idempotency: {
+    readonly retention: number;
+    readonly wait: number;
+    readonly lease: number;
+    readonly cleanupInterval: number;
+  };
+}
+
+/**
+ * Turns environment variables into settings. An empty variable counts as unset.
+ *
+ * @throws SettingsError with every fault at once
+ */
+export function loadSettings(variables: Readonly<Record<string, string | undefined>>): Settings {
+  const given = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));
+  const env: Record<string, unknown> = {};
+  const faults: string[] = [];
+  for (const [name, schema] of Object.entries(environment.shape)) {
+    const parsed = schema.safeParse(given[name]);
+    if (!parsed.success) faults.push(...parsed.error.issues.map((issue) => `${name} ${issue.message}`));
+    else if (parsed.data !== undefined) env[name] = parsed.data;
+  }
+  faults.push(...brokenRules(env, given));
+  if (faults.length > 0) throw new SettingsError(faults);
+  return settingsFrom(env as Environment);
+}
+
+function settingsFrom(env: Environment): Settings {
+  const embedded = env.DATABASE_URL === undefined;
+  return {
+    production: env.NODE_ENV === 'production',
+    http: {
+      port: env.PORT,
+      host: env.HOST ?? (embedded ? '127.0.0.1' : '0.0.0.0'),
+      publicUrl: env.PUBLIC_URL?.replace(/\/+$/, ''),
+      corsOrigins: env.CORS_ORIGINS,
+      rateLimit: env.RATE_LIMIT,
+      shutdownGrace: env.SHUTDOWN_GRACE,
+    },
+    logLevel: env.LOG_LEVEL,
+    database: {
+      url: env.DATABASE_URL,
+      migrationUrl: env.MIGRATION_DATABASE_URL ?? env.DATABASE_URL,
+      poolSize: env.DATABASE_POOL_SIZE,
+      embeddedDirectory: env.EMBEDDED_DATABASE_DIR,
+      seedDemoTenants: env.SEED_DEMO_TENANTS ?? embedded,
+    },
+    idempotency: {
+      retention: env.IDEMPOTENCY_RETENTION,
+      wait: env.IDEMPOTENCY_WAIT,
+      lease: env.IDEMPOTENCY_LEASE,
+      cleanupInterval: env.IDEMPOTENCY_CLEANUP_INTERVAL,
+    },
+  };
+}

@@ -1,0 +1,25 @@
+import { type ArgumentsHost, Catch, type ExceptionFilter } from '@nestjs/common';
+import type { Request, Response } from 'express';
+import { exceptionToProblem } from './exception-to-problem.js';
+import { ProblemRenderer } from './problem-renderer.js';
+
+/** Answers everything that is thrown with a problem document. */
+@Catch()
+export class ProblemFilter implements ExceptionFilter {
+  constructor(private readonly renderer: ProblemRenderer) {}
+
+  catch(exception: unknown, host: ArgumentsHost): void {
+    const http = host.switchToHttp();
+    const request = http.getRequest<Request>();
+    const response = http.getResponse<Response>();
+    const { status, headers, body } = this.renderer.render(exceptionToProblem(exception), request.path);
+    if (response.headersSent) {
+      response.destroy(); // half an answer is on its way: cut it, so that the client does not take it for a whole one
+      return;
+    }
+    for (const name of response.getHeaderNames()) {
+      if (name === 'etag' || name === 'location' || name.startsWith('content-')) response.removeHeader(name);
+    }
+    response.status(status).set(headers).end(body);
+  }
+}

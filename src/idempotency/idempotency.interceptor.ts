@@ -1,0 +1,80 @@
+import { type CallHandler, type ExecutionContext, Inject, Injectable, type NestInterceptor } from '@nestjs/common';
+import { Reflector } from '@nestjs/core';
+import type { Request, Response } from 'express';
+import { lastValueFrom, type Observable, of } from 'rxjs';
+import { isSerializationConflict } from '../database/sql-state.js';
+import { exceptionToProblem } from '../http/exception-to-problem.js';
+import { Problem } from '../http/problem.js';
+import { ProblemRenderer } from '../http/problem-renderer.js';
+import { concretePath, queryOf } from './concrete-path.js';
+import { fingerprint } from './fingerprint.js';
+import { parseIdempotencyKey } from './idempotency-key.js';
+import { IDEMPOTENCY_OPTIONS, type IdempotencyOptions } from './idempotency.options.js';
+import { KeyInvalid, KeyMissing } from './idempotency.problems.js';
+import { IDEMPOTENT, type IdempotentOptions } from './idempotent.decorator.js';
+import { KeyedExecution } from './keyed-execution.js';
+import type { KeyedRequest } from './keyed-request.js';
+import type { HandledRequest } from './local-execution.js';
+import { CapturedResponse } from './captured-response.js';
+
+/**
+ * Acts on {@link Idempotent}. It is registered first of the global interceptors and so is the outermost: it records what
+ * inner interceptors and pipes made of the result, refusals included.
+ */
+@Injectable()
+export class IdempotencyInterceptor implements NestInterceptor {
+  constructor(
+    private readonly reflector: Reflector,
+    private readonly execution: KeyedExecution,
+    private readonly renderer: ProblemRenderer,
+    @Inject(IDEMPOTENCY_OPTIONS) private readonly options: IdempotencyOptions,
+  ) {}
+
+  async intercept(context: ExecutionContext, next: CallHandler): Promise<Observable<unknown>> {
+    const rules = this.reflector.get<IdempotentOptions | undefined>(IDEMPOTENT, context.getHandler());
+    if (!rules) return next.handle();
+    const http = context.switchToHttp();
+    const request = http.getRequest<Request>();
+    const keyed = this.keyedRequest(request, rules);
+    if (!keyed) return next.handle();
+
+    const captured = new CapturedResponse(http.getResponse<Response>());
+    const answer = await this.execution.run(keyed, () => this.handle(request, captured, next));
+    return of(captured.send(answer));
+  }
+
+  /** @returns `undefined` when the request has no key and needs none */
+  private keyedRequest(request: Request, rules: IdempotentOptions): KeyedRequest | undefined {
+    const parsed = parseIdempotencyKey(request.headersDistinct['idempotency-key']);
+    if ('problem' in parsed) {
+      if (parsed.problem === 'missing' && rules.key === 'optional') return undefined;
+      throw new Problem(parsed.problem === 'missing' ? KeyMissing : KeyInvalid, parsed.detail);
+    }
+    const { method, body } = request;
+    const input = { method, path: concretePath(request), query: queryOf(request), body: body as unknown };
+    return {
+      scope: { tenantId: this.options.tenantOf(request), endpoint: rules.endpoint, key: parsed.key },
+      fingerprint: fingerprint(input, rules.fingerprint ?? {}),
+      waitUntil: performance.now() + this.options.wait,
+    };
+  }
+
+  /**
+   * Runs everything behind this interceptor, once per attempt. A refusal that says the same however often it is asked
+   * becomes an answer to record; one that may pass is thrown on, and nothing remains of it.
+   *
+   * `lastValueFrom` waits for the end whatever the client does: a handler whose client has gone must not be torn.
+   */
+  private async handle(request: Request, captured: CapturedResponse, next: CallHandler): Promise<HandledRequest> {
+    captured.reset();
+    try {
+      const result: unknown = await lastValueFrom(next.handle(), { defaultValue: undefined });
+      return { response: captured.capture(result), refused: false };
+    } catch (error) {
+      if (isSerializationConflict(error)) throw error; // for the unit of work, which begins again at the claim
+      const problem = exceptionToProblem(error);
+      if (problem.type.underKey === 'released') throw problem;
+      return { response: this.renderer.render(problem, request.path), refused: true };
+    }
+  }
+}

@@ -1,0 +1,81 @@
+import { Injectable } from '@nestjs/common';
+import { Problem } from '../http/problem.js';
+import type { Answer } from './captured-response.js';
+import { Flights } from './flights.js';
+import { KeyInUse, KeyReused } from './idempotency.problems.js';
+import type { KeyRecord } from './key-record.js';
+import { scopeId } from './key-scope.js';
+import { isRecordOf, type KeyedRequest } from './keyed-request.js';
+import { type Execution, type HandledRequest, LocalExecution } from './local-execution.js';
+import { RecentKeys } from './recent-keys.js';
+
+const REMEMBERED_KEYS = 10_000;
+
+/**
+ * Answers a request under a key: by doing it, by repeating what came of it, or by refusing. In one process only one
+ * request of a key goes through the database; its duplicates wait here for the outcome.
+ */
+@Injectable()
+export class KeyedExecution {
+  private readonly flights = new Flights();
+  private readonly recent = new RecentKeys(REMEMBERED_KEYS);
+
+  constructor(private readonly local: LocalExecution) {}
+
+  /**
+   * @param handle does the work, inside the unit of work that holds the claim; may be called again after a serialization
+   *   failure
+   * @throws Problem `idempotency-key-in-use`, `idempotency-key-reused`, or what `handle` threw
+   */
+  async run(request: KeyedRequest, handle: () => Promise<HandledRequest>): Promise<Answer> {
+    for (;;) {
+      const flight = this.flights.find(request.scope);
+      if (!flight) {
+        const { record, executed } = await this.lead(request, handle);
+        return answer(request, record, !executed);
+      }
+      const landing = await flight.wait(request);
+      if (landing.kind === 'recorded') return answer(request, landing.record, true);
+      if (landing.kind === 'claimed-by-another-request') throw reused(landing.since, undefined);
+      if (landing.kind === 'timed-out') throw inUse();
+      // The leader ended without a record. Whoever gets here first leads now, with what is left of its own time.
+    }
+  }
+
+  private async lead(request: KeyedRequest, handle: () => Promise<HandledRequest>): Promise<Execution> {
+    const id = scopeId(request.scope);
+    const execution = await this.flights.lead(request.scope, async (flight) => {
+      if (this.recent.has(id)) {
+        const record = await this.local.find(request);
+        if (record?.completed) return { record, executed: false };
+      }
+      const run = await this.local.run(request, flight, handle);
+      if (!run) throw inUse();
+      return run;
+    });
+    this.recent.add(id);
+    return execution;
+  }
+}
+
+/** @throws Problem when the record is of another request, or not finished */
+function answer(request: KeyedRequest, record: KeyRecord, replayed: boolean): Answer {
+  const { createdAt, completed } = record;
+  if (!isRecordOf(request, record)) {
+    throw reused(createdAt, completed?.response.status);
+  }
+  if (!completed) throw inUse();
+  return { ...completed, replayed };
+}
+
+function inUse(): Problem {
+  return new Problem(KeyInUse, 'The first request with this Idempotency-Key is still running.', {
+    headers: { 'Retry-After': '1' },
+  });
+}
+
+function reused(since: Date, status: number | undefined): Problem {
+  const ended = status === undefined ? 'it is still running' : `it ended with status ${status}`;
+  const detail = `Another request was sent with this Idempotency-Key at ${since.toISOString()}; ${ended}.`;
+  return new Problem(KeyReused, detail);
+}

@@ -1,0 +1,91 @@
+import { Logger } from '@nestjs/common';
+import type { NestExpressApplication } from '@nestjs/platform-express';
+import { MIGRATIONS } from '../migrations/index.js';
+import { loadEnvFile } from './config/load-env-file.js';
+import { loadSettings, type Settings } from './config/settings.js';
+import { createApp } from './configure-app.js';
+import { startEmbeddedPostgres } from './database/embedded-postgres.js';
+import { isOutdated, migrate } from './database/migrator.js';
+import { DEMO_TENANTS } from './tenants/demo-tenants.js';
+import { TenantDirectory } from './tenants/tenant-directory.js';
+import { welcome } from './operations/welcome.js';
+
+interface Database {
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+/** Thrown when the service cannot start for a reason that its operator can mend. */
+class StartError extends Error {}
+
+async function start(): Promise<void> {
+  loadEnvFile();
+  const settings = loadSettings(process.env);
+  const database = await openDatabase(settings.database);
+  let app: NestExpressApplication | undefined;
+  const stop = async () => {
+    await app?.close();
+    await database.stop();
+  };
+  try {
+    app = await createApp(settings, database.url);
+    if (settings.database.seedDemoTenants) await app.get(TenantDirectory).seed(DEMO_TENANTS);
+    stopOnSignal(stop, settings.http.shutdownGrace);
+    await listen(app, settings.http);
+    console.log(welcome(settings, app));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function openDatabase({ url, embeddedDirectory }: Settings['database']): Promise<Database> {
+  if (url === undefined) {
+    const embedded = await startEmbeddedPostgres({ directory: embeddedDirectory });
+    await migrate(embedded.url, MIGRATIONS);
+    return embedded;
+  }
+  if (await isOutdated(url, MIGRATIONS)) {
+    throw new StartError('The schema of the database in DATABASE_URL is not up to date: run "npm run migrate" first.');
+  }
+  return { url, stop: () => Promise.resolve() };
+}
+
+async function listen(app: NestExpressApplication, { port, host }: Settings['http']): Promise<void> {
+  try {
+    await app.listen(port, host);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EADDRINUSE') throw new StartError(`Port ${port} is taken: set PORT to another one, or to 0 for any.`);
+    if (code === 'EACCES') throw new StartError(`Port ${port} may not be used by this user: set PORT to another one.`);
+    if (code === 'EADDRNOTAVAIL') throw new StartError(`HOST ${host} is no address of this machine.`);
+    throw error;
+  }
+}
+
+/** The first signal ends the service in order; what is not done within the grace is cut off. */
+function stopOnSignal(stop: () => Promise<void>, grace: number): void {
+  let stopping = false;
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (stopping) return;
+    stopping = true;
+    new Logger('Main').log(`${signal} received: stopping`);
+    setTimeout(() => process.exit(1), grace).unref();
+    stop().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        console.error(error);
+        process.exit(1);
+      },
+    );
+  };
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
+}
+
+start().catch((error: unknown) => {
+  const known =
+    error instanceof Error && ['SettingsError', 'EmbeddedPostgresError', 'UnsafeRoutesError'].includes(error.name);
+  console.error(known || error instanceof StartError ? error.message : error);
+  process.exit(1);
+});

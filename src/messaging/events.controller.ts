@@ -1,0 +1,43 @@
+import { Controller, Get, Query } from '@nestjs/common';
+import { ApiOkResponse, ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
+import { IsUUID } from 'class-validator';
+import { foreignCursor, limitOf, PageQuery, positionOf } from '../http/page-query.js';
+import { encodeCursor } from '../http/pagination.js';
+import { Optional } from '../http/request-model.js';
+import { CurrentTenant } from '../tenants/current-tenant.decorator.js';
+import { CloudEvent, toCloudEvent } from './cloud-event.js';
+import { EventLog } from './event-log.js';
+
+class EventsQuery extends PageQuery {
+  @ApiPropertyOptional({ format: 'uuid', description: 'Only the events of this aggregate' })
+  @Optional()
+  @IsUUID('all', { message: 'subject must be a UUID' })
+  subject?: string;
+}
+
+class EventPage {
+  @ApiProperty({ type: [CloudEvent] })
+  data!: CloudEvent[];
+
+  @ApiProperty({ description: 'Where to go on reading; given even when there is nothing more yet' })
+  nextCursor!: string;
+}
+
+/** The tenant's log of what happened. */
+@Controller({ path: 'events', version: '1' })
+export class EventsController {
+  constructor(private readonly log: EventLog) {}
+
+  /** Events behind the cursor, oldest first. Whoever follows the cursor misses none. */
+  @Get()
+  @ApiOkResponse({ type: EventPage })
+  async list(@CurrentTenant() tenantId: string, @Query() query: EventsQuery): Promise<EventPage> {
+    const [after] = positionOf(query, 1) ?? ['0'];
+    if (!/^\d{1,18}$/.test(after!)) throw foreignCursor();
+    const events = await this.log.read(tenantId, after!, limitOf(query), query.subject?.toLowerCase());
+    return {
+      data: events.map(toCloudEvent),
+      nextCursor: encodeCursor([events.at(-1)?.position ?? after!]),
+    };
+  }
+}

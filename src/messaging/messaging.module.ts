@@ -1,0 +1,7 @@
+import { Module } from '@nestjs/common';
+import { EventLog } from './event-log.js';
+import { EventsController } from './events.controller.js';
+import { Outbox } from './outbox.js';
+
+@Module({ controllers: [EventsController], providers: [Outbox, EventLog], exports: [Outbox] })
+export class MessagingModule {}

@@ -1,0 +1,40 @@
+import { Injectable } from '@nestjs/common';
+import { v7 as uuidv7 } from 'uuid';
+import type { Transaction } from '../database/transaction.js';
+
+/** Something that happened to an aggregate. */
+export interface DomainEvent {
+  readonly aggregateType: string;
+  /** UUID. */
+  readonly aggregateId: string;
+  /** The aggregate's version after the change, taken from its locked row: the order of its events. */
+  readonly aggregateVersion: number;
+  /** Such as `order.created`. */
+  readonly type: string;
+  /** The resource as the API shows it at that version. */
+  readonly data: unknown;
+}
+
+/**
+ * Writes events in the transaction of the change that they tell of (transactional outbox): there is no change without
+ * its event and no event without its change. A unique constraint allows one event per change of an aggregate.
+ */
+@Injectable()
+export class Outbox {
+  /** Nothing waits for this write: it travels with COMMIT. A refusal that undoes the change undoes it, too. */
+  append(transaction: Transaction, event: DomainEvent): void {
+    transaction.closeWith({
+      text: `INSERT INTO outbox (tenant_id, id, aggregatetype, aggregateid, aggregateversion, type, payload)
+             VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+      values: [
+        transaction.tenantId,
+        uuidv7(),
+        event.aggregateType,
+        event.aggregateId,
+        event.aggregateVersion,
+        event.type,
+        JSON.stringify(event.data),
+      ],
+    });
+  }
+}

@@ -1,0 +1,79 @@
+import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
+import {
+  ArrayMaxSize,
+  ArrayMinSize,
+  IsInt,
+  IsISO4217CurrencyCode,
+  IsObject,
+  IsString,
+  Length,
+  Matches,
+  Max,
+  Min,
+} from 'class-validator';
+import { ListOf, Optional } from '../../http/request-model.js';
+import type { OrderItem } from '../order.entity.js';
+import { IsStringMap } from './string-map.js';
+
+export const LONGEST_EXTERNAL_REF = 255;
+
+export class NewOrderItem implements OrderItem {
+  @ApiProperty({ minLength: 1, maxLength: 100, example: 'TEA-EARL-GREY' })
+  @IsString()
+  @Length(1, 100)
+  sku!: string;
+
+  @ApiPropertyOptional({ type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER, default: 1 })
+  @IsInt()
+  @Min(1)
+  @Max(Number.MAX_SAFE_INTEGER)
+  quantity: number = 1;
+
+  @ApiProperty({ type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER, example: 1250 })
+  @IsInt()
+  @Min(0)
+  @Max(Number.MAX_SAFE_INTEGER)
+  unitAmount!: number;
+}
+
+export class NewOrder {
+  @ApiPropertyOptional({
+    minLength: 1,
+    maxLength: LONGEST_EXTERNAL_REF,
+    example: 'web-10042',
+    description: "The order's name in your system, unique in your tenant. It protects even after the key has expired.",
+  })
+  @Optional()
+  @IsString()
+  @Length(1, LONGEST_EXTERNAL_REF)
+  externalRef?: string;
+
+  @ApiProperty({ description: 'ISO 4217', example: 'EUR' })
+  @Matches(/^[A-Z]{3}$/, { message: 'currency must be an ISO 4217 code in capital letters' })
+  @IsISO4217CurrencyCode({ message: 'currency must be an ISO 4217 code in capital letters' })
+  currency!: string;
+
+  @ApiProperty({ type: [NewOrderItem], minItems: 1, maxItems: 100 })
+  @ListOf(() => NewOrderItem)
+  @ArrayMinSize(1)
+  @ArrayMaxSize(100)
+  items!: NewOrderItem[];
+
+  @ApiPropertyOptional({
+    type: Object,
+    additionalProperties: { type: 'string' },
+    default: {},
+    description: 'At most 50 members',
+  })
+  @IsStringMap(50)
+  metadata: Record<string, string> = {};
+
+  @ApiPropertyOptional({
+    type: Object,
+    description:
+      'A note about this attempt, such as a timestamp: neither stored nor part of what makes a request the same',
+  })
+  @Optional()
+  @IsObject()
+  clientContext?: Record<string, unknown>;
+}
