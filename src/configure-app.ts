@@ -2,7 +2,6 @@ import { VersioningType } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
-import type { Express } from 'express';
 import { AppModule } from './app.module.js';
 import type { Settings } from './config/settings.js';
 import { jsonBody } from './http/json-body.js';
@@ -12,11 +11,13 @@ import { Login } from './tenants/login.js';
 
 const BODY_LIMIT = 100_000;
 
+/** How Nest is to make the application: bodies are read by our own parser, and a fault at boot is thrown. */
+export const APP_OPTIONS = { bodyParser: false, abortOnError: false } as const;
+
 /** Makes the application as it is served: the one place for `main.ts` and for tests. It does not listen yet. */
 export async function createApp(settings: Settings, databaseUrl: string): Promise<NestExpressApplication> {
   const app = await NestFactory.create<NestExpressApplication>(AppModule.forRoot(settings, databaseUrl), {
-    bodyParser: false,
-    abortOnError: false,
+    ...APP_OPTIONS,
     logger: createLogger(settings.logLevel),
   });
   configureApp(app);
@@ -27,12 +28,12 @@ export async function createApp(settings: Settings, databaseUrl: string): Promis
  * The order of checks: route, login, media type, size, JSON. They are middleware, which Nest runs before everything else,
  * so that a stranger's body is never read. Key, validation and the rest follow inside Nest.
  */
-function configureApp(app: NestExpressApplication): void {
+export function configureApp(app: NestExpressApplication): void {
   app.enableVersioning({ type: VersioningType.URI });
   app.disable('x-powered-by');
   app.disable('etag'); // versions are the only entity tags here
   describeApi(app);
-  app.use(knownRoutes(() => (app.getHttpAdapter().getInstance() as Express).router));
+  app.use(knownRoutes(() => app.getHttpAdapter().getInstance().router));
   app.use('/v1', app.get(Login).handle);
   app.use(jsonBody(BODY_LIMIT));
 }

@@ -14,7 +14,7 @@ export function Optional(): PropertyDecorator {
 /** A list of objects of that class, each validated by its rules. */
 export function ListOf(model: () => Model): PropertyDecorator {
   return applyDecorators(
-    Reflect.metadata(ELEMENTS, model) as PropertyDecorator,
+    Reflect.metadata(ELEMENTS, model),
     IsArray(),
     IsObject({ each: true, message: 'each element of $property must be an object' }),
     ValidateNested({ each: true }),

@@ -71,6 +71,6 @@ export class CapturedResponse {
     if (!this.response.hasHeader('Content-Type')) {
       this.response.setHeader('Content-Type', `${isObject ? 'application/json' : 'text/html'}; charset=utf-8`);
     }
-    return Buffer.from(isObject ? JSON.stringify(result) : String(result));
+    return Buffer.from(isObject ? JSON.stringify(result) : String(result as string | number | boolean));
   }
 }

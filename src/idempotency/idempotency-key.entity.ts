@@ -39,17 +39,17 @@ export class IdempotencyKey {
   @Column('text', { name: 'recovery_point', nullable: true })
   recoveryPoint!: string | null;
 
-  @Column('jsonb', { name: 'recovery_data', nullable: true })
+  @Column('jsonb', { name: 'recovery_data', nullable: true, select: false })
   recoveryData!: unknown;
 
   @Column('smallint', { name: 'response_status', nullable: true })
   responseStatus!: number | null;
 
-  @Column('jsonb', { name: 'response_headers', nullable: true })
+  @Column('jsonb', { name: 'response_headers', nullable: true, select: false })
   responseHeaders!: Record<string, string> | null;
 
   /** The bytes that were sent: `jsonb` would not give them back. */
-  @Column('bytea', { name: 'response_body', nullable: true })
+  @Column('bytea', { name: 'response_body', nullable: true, select: false })
   responseBody!: Buffer | null;
 
   @Column('timestamptz', { name: 'created_at' })

@@ -50,8 +50,8 @@ export class IdempotencyInterceptor implements NestInterceptor {
       if (parsed.problem === 'missing' && rules.key === 'optional') return undefined;
       throw new Problem(parsed.problem === 'missing' ? KeyMissing : KeyInvalid, parsed.detail);
     }
-    const { method, body } = request;
-    const input = { method, path: concretePath(request), query: queryOf(request), body: body as unknown };
+    const body = request.body as unknown;
+    const input = { method: request.method, path: concretePath(request), query: queryOf(request), body };
     return {
       scope: { tenantId: this.options.tenantOf(request), endpoint: rules.endpoint, key: parsed.key },
       fingerprint: fingerprint(input, rules.fingerprint ?? {}),

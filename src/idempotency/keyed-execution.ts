@@ -36,7 +36,7 @@ export class KeyedExecution {
       }
       const landing = await flight.wait(request);
       if (landing.kind === 'recorded') return answer(request, landing.record, true);
-      if (landing.kind === 'claimed-by-another-request') throw reused(landing.since, undefined);
+      if (landing.kind === 'claimed-by-another-request') throw reused(landing.since);
       if (landing.kind === 'timed-out') throw inUse();
       // The leader ended without a record. Whoever gets here first leads now, with what is left of its own time.
     }
@@ -62,7 +62,7 @@ export class KeyedExecution {
 function answer(request: KeyedRequest, record: KeyRecord, replayed: boolean): Answer {
   const { createdAt, completed } = record;
   if (!isRecordOf(request, record)) {
-    throw reused(createdAt, completed?.response.status);
+    throw reused(createdAt, completed);
   }
   if (!completed) throw inUse();
   return { ...completed, replayed };
@@ -74,8 +74,9 @@ function inUse(): Problem {
   });
 }
 
-function reused(since: Date, status: number | undefined): Problem {
-  const ended = status === undefined ? 'it is still running' : `it ended with status ${status}`;
+function reused(since: Date, completed?: KeyRecord['completed']): Problem {
+  const ended = completed ? `it ended with status ${completed.response.status}` : 'it is still running';
   const detail = `Another request was sent with this Idempotency-Key at ${since.toISOString()}; ${ended}.`;
-  return new Problem(KeyReused, detail);
+  const headers = completed && { 'Idempotency-Expires': completed.expiresAt.toISOString() };
+  return new Problem(KeyReused, detail, { ...(headers && { headers }) });
 }

@@ -1,12 +1,11 @@
 import type { AddressInfo } from 'node:net';
-import type { Server } from 'node:http';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import type { Settings } from '../config/settings.js';
 import { DEMO_TENANTS } from '../tenants/demo-tenants.js';
 
 /** What the service says when it is up: where it is, and what to try. */
 export function welcome({ http, database }: Settings, app: NestExpressApplication): string {
-  const { port } = (app.getHttpServer() as Server).address() as AddressInfo;
+  const { port } = app.getHttpServer().address() as AddressInfo;
   const url = http.publicUrl ?? `http://localhost:${port}`;
   const keys = DEMO_TENANTS.map(({ name, key }) => `${name}: ${key}`).join('   ');
   const key = database.seedDemoTenants ? DEMO_TENANTS[0].key : '<API key>';

@@ -1,0 +1,73 @@
+import js from '@eslint/js';
+import prettier from 'eslint-config-prettier';
+import { createNodeResolver, importX } from 'eslint-plugin-import-x';
+import tseslint from 'typescript-eslint';
+
+/**
+ * Imports run downwards only: features -> mechanisms -> database -> config. `from` lists what may not be imported by
+ * `target`. Features meet only in payments -> orders and feeds -> orders.
+ */
+const FEATURES = ['orders', 'payments', 'feeds', 'notifications'];
+const MECHANISMS = ['idempotency', 'messaging', 'tenants', 'http', 'operations'];
+const src = (folders) => folders.map((folder) => `./src/${folder}`);
+
+const zones = [
+  { target: './src/config', from: src([...FEATURES, ...MECHANISMS, 'database', 'sandbox', 'client']) },
+  { target: './src/database', from: src([...FEATURES, ...MECHANISMS, 'sandbox', 'client']) },
+  ...src(MECHANISMS).map((target) => ({ target, from: src([...FEATURES, 'sandbox', 'client']) })),
+  // What a team lifts into a service of its own: these folders know no tenant directory and no outbox.
+  { target: './src/idempotency', from: src(['tenants', 'messaging', 'operations']) },
+  { target: './src/http', from: src(['idempotency', 'tenants', 'messaging', 'operations']) },
+  { target: './src/orders', from: src(['payments', 'feeds', 'notifications', 'sandbox', 'client']) },
+  { target: './src/payments', from: src(['feeds', 'notifications', 'sandbox', 'client']) },
+  { target: './src/feeds', from: src(['payments', 'notifications', 'sandbox', 'client']) },
+  { target: './src/notifications', from: src(['orders', 'payments', 'feeds', 'sandbox', 'client']) },
+  { target: './src/client', from: './src', except: ['./client'] },
+].map((zone) => ({ ...zone, message: 'Imports run downwards: features -> mechanisms -> database -> config.' }));
+
+/** Everything that a request writes goes through the unit of work; whatever opens another way bypasses it. */
+const BESIDE_THE_UNIT_OF_WORK = [
+  { name: '@nestjs/typeorm', importNames: ['InjectRepository', 'InjectDataSource', 'InjectEntityManager'] },
+  { name: 'typeorm', importNames: ['DataSource', 'Repository', 'QueryRunner'] },
+  { name: 'pg', allowTypeImports: true },
+].map((path) => ({ ...path, message: 'Use the UnitOfWork: beside it a write is in no transaction.' }));
+
+export default tseslint.config(
+  { ignores: ['.ci/', 'dist/', 'coverage/', '.embedded-postgres/'] },
+  js.configs.recommended,
+  ...tseslint.configs.recommendedTypeChecked,
+  prettier,
+  {
+    languageOptions: { parserOptions: { projectService: { allowDefaultProject: ['*.js', 'test/support/*.js'] } } },
+    plugins: { 'import-x': importX },
+    settings: { 'import-x/resolver-next': [createNodeResolver({ extensionAlias: { '.js': ['.ts', '.js'] } })] },
+    rules: {
+      'import-x/no-restricted-paths': ['error', { zones }],
+      'import-x/no-cycle': 'error',
+      '@typescript-eslint/no-floating-promises': 'error',
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
+      '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports' }],
+      // Decorated parameters are seen at run time: a type import would erase the class that Nest looks for.
+      '@typescript-eslint/require-await': 'off',
+    },
+  },
+  {
+    files: ['src/**/*.ts'],
+    ignores: ['src/database/**', 'src/**/*.command.ts', 'src/sandbox/**'],
+    rules: { '@typescript-eslint/no-restricted-imports': ['error', { paths: BESIDE_THE_UNIT_OF_WORK }] },
+  },
+  {
+    files: ['test/**'],
+    rules: {
+      '@typescript-eslint/no-unsafe-assignment': 'off',
+      '@typescript-eslint/no-unsafe-member-access': 'off',
+      '@typescript-eslint/no-unsafe-argument': 'off',
+      '@typescript-eslint/no-unsafe-return': 'off',
+    },
+  },
+  {
+    files: ['**/*.js'],
+    ...tseslint.configs.disableTypeChecked,
+    languageOptions: { globals: { process: 'readonly', console: 'readonly', URL: 'readonly' } },
+  },
+);
