@@ -1,8 +1,12 @@
 import type { AddressInfo } from 'node:net';
 import type { Server } from 'node:http';
+import type { ModuleMetadata } from '@nestjs/common';
 import type { NestExpressApplication } from '@nestjs/platform-express';
+import { Test } from '@nestjs/testing';
+import { AppModule } from '../../src/app.module.js';
 import { loadSettings } from '../../src/config/settings.js';
-import { createApp } from '../../src/configure-app.js';
+import { APP_OPTIONS, configureApp } from '../../src/configure-app.js';
+import { createLogger } from '../../src/operations/logger.js';
 import { DEMO_TENANTS } from '../../src/tenants/demo-tenants.js';
 import { TenantDirectory } from '../../src/tenants/tenant-directory.js';
 import { ApiClient } from './api-client.js';
@@ -10,6 +14,11 @@ import { TestDatabase } from './test-database.js';
 
 export const ACME = DEMO_TENANTS[0];
 export const GLOBEX = DEMO_TENANTS[1];
+
+export interface TestParts extends Pick<ModuleMetadata, 'controllers' | 'providers'> {
+  readonly database?: TestDatabase;
+  readonly databaseUrl?: string;
+}
 
 /** The service in this process, made as `main.ts` makes it, with the demo tenants, on a database of its own. */
 export class TestApp {
@@ -21,19 +30,28 @@ export class TestApp {
 
   /**
    * @param environment settings beside those of a test
-   * @param databaseUrl how the service reaches the database, where it is not the direct way
+   * @param parts a database to share, how the service reaches it where that is not the direct way, and controllers or
+   * providers of the test's own that are served beside the service's
    */
-  static async start(
-    environment: Record<string, string> = {},
-    { database, databaseUrl }: { database?: TestDatabase; databaseUrl?: string } = {},
-  ): Promise<TestApp> {
-    const own = database ?? (await TestDatabase.create());
-    const settings = loadSettings({ LOG_LEVEL: 'fatal', DATABASE_URL: databaseUrl ?? own.url, ...environment });
-    const app = await createApp(settings, databaseUrl ?? own.url);
+  static async start(environment: Record<string, string> = {}, parts: TestParts = {}): Promise<TestApp> {
+    const database = parts.database ?? (await TestDatabase.create());
+    const databaseUrl = parts.databaseUrl ?? database.url;
+    const settings = loadSettings({ LOG_LEVEL: 'fatal', DATABASE_URL: databaseUrl, ...environment });
+    const { controllers, providers } = parts;
+    const module = await Test.createTestingModule({
+      imports: [AppModule.forRoot(settings, databaseUrl)],
+      ...(controllers && { controllers }),
+      ...(providers && { providers }),
+    }).compile();
+    const app = module.createNestApplication<NestExpressApplication>({
+      ...APP_OPTIONS,
+      logger: createLogger(settings.logLevel),
+    });
+    configureApp(app);
     await app.get(TenantDirectory).seed(DEMO_TENANTS);
     await app.listen(0, '127.0.0.1');
     const { port } = (app.getHttpServer() as Server).address() as AddressInfo;
-    return new TestApp(app, own, `http://127.0.0.1:${port}`);
+    return new TestApp(app, database, `http://127.0.0.1:${port}`);
   }
 
   /** Requests as a tenant, `acme` unless said otherwise. */
