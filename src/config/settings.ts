@@ -61,12 +61,17 @@ const flag = z
   .transform((text) => text === 'true')
   .optional();
 
+/** RFC 6454, section 6.2. */
+function isOrigin(text: string): boolean {
+  return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text;
+}
+
 const origins = z
   .string()
   .default('')
   .transform((text) => text.split(',').map((origin) => origin.trim()))
   .transform((list) => list.filter((origin) => origin !== ''))
-  .refine((list) => list.every((origin) => origin === '*' || URL.canParse(origin)), {
+  .refine((list) => list.every((origin) => origin === '*' || isOrigin(origin)), {
     message: 'must be origins such as https://shop.example, separated by commas',
   });
 

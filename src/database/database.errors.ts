@@ -17,6 +17,18 @@ export class OutcomeUnknownError extends Error {
 }
 
 /**
+ * A concurrent transaction got in between, where no statement could have waited for it. {@link UnitOfWork} begins again:
+ * a new transaction sees what that one did.
+ */
+export class LostRaceError extends Error {
+  override readonly name = 'LostRaceError';
+
+  constructor(cause: unknown) {
+    super('A concurrent transaction got in between', { cause });
+  }
+}
+
+/**
  * COMMIT rolled back, or would have committed half of the work: a statement failed inside the transaction and the code
  * went on as if it had not. A fault of the program, never of the request.
  */

@@ -1,3 +1,5 @@
+import { LostRaceError } from './database.errors.js';
+
 /** PostgreSQL error codes this service acts upon (PostgreSQL documentation, appendix A). */
 export const SqlState = {
   uniqueViolation: '23505',
@@ -17,10 +19,12 @@ export function sqlStateOf(error: unknown): string | undefined {
   return driverError === undefined ? undefined : sqlStateOf(driverError);
 }
 
-/** Failures that a new transaction may survive: the database chose this one as the victim of a conflict. */
+/** Failures that a new transaction may survive: this one was the victim of a conflict with another. */
 export function isSerializationConflict(error: unknown): boolean {
   const state = sqlStateOf(error);
-  return state === SqlState.serializationFailure || state === SqlState.deadlockDetected;
+  return (
+    error instanceof LostRaceError || state === SqlState.serializationFailure || state === SqlState.deadlockDetected
+  );
 }
 
 /**
@@ -28,6 +32,7 @@ export function isSerializationConflict(error: unknown): boolean {
  * intervention (55P03, 57), a server that only reads at the moment (25006), a conflict (40).
  */
 export function isPassingFailure(error: unknown): boolean {
+  if (error instanceof LostRaceError) return true;
   const state = sqlStateOf(error);
   if (state === undefined) return false;
   return (
@@ -35,6 +40,14 @@ export function isPassingFailure(error: unknown): boolean {
     state === SqlState.lockNotAvailable ||
     state === SqlState.readOnlyTransaction
   );
+}
+
+/** Whether a unique constraint or index of that name was violated. On Citus the name has the shard's number behind it. */
+export function violatesUnique(error: unknown, constraint: string): boolean {
+  if (sqlStateOf(error) !== SqlState.uniqueViolation) return false;
+  const { driverError = error } = error as { driverError?: unknown };
+  const { constraint: name = '' } = driverError as { constraint?: string };
+  return name.startsWith(constraint);
 }
 
 /** The server ends the session itself (57P01 shutdown, 57P02 crash, 57P03 starting up, 57P05 idle, 25P03/25P04 timeouts) or 08. */

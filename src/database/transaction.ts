@@ -1,7 +1,8 @@
 import type { PoolClient, QueryResult, QueryResultRow } from 'pg';
 import type { EntityManager, QueryRunner } from 'typeorm';
+import { connect, isLost, release } from './connection.js';
 import { DatabaseUnavailableError, OutcomeUnknownError, TransactionAbortedError } from './database.errors.js';
-import { endsSession, sqlStateOf, SqlState } from './sql-state.js';
+import { sqlStateOf, SqlState } from './sql-state.js';
 
 /** One SQL statement with its parameters. Without parameters it may hold several commands, separated by semicolons. */
 export interface Statement {
@@ -33,6 +34,7 @@ export class Transaction {
   private readonly closing: Statement[] = [];
   private begun: Promise<unknown> = Promise.resolve();
   private doomedBy: { readonly cause: unknown } | undefined;
+  private joined = { open: 0 };
   private discarded = false;
   private ended = false;
 
@@ -52,12 +54,7 @@ export class Transaction {
     tenantId: string,
     { settings, statements = [] }: Opening,
   ): Promise<Transaction> {
-    const client = await runner.connect().then(
-      (connected: unknown) => connected as PoolClient,
-      (error: unknown) => {
-        throw new DatabaseUnavailableError(error);
-      },
-    );
+    const client = (await connect(runner)) as PoolClient;
     // TypeORM must know that it is inside a transaction: otherwise `save()` opens one of its own and *commits* ours, and
     // at depth 0 so does `manager.transaction()`, which at depth 1 makes a savepoint.
     Object.assign(runner, { isTransactionActive: true, transactionDepth: 1 });
@@ -87,13 +84,38 @@ export class Transaction {
 
   /** Sends statements together and waits once for all of them. The first failure is thrown. */
   async flush<Row extends QueryResultRow>(statements: readonly Statement[]): Promise<QueryResult<Row>[]> {
-    if (this.ended) throw new Error('The transaction has ended: something was not awaited inside its unit of work');
+    this.refuseEnded();
     return (await settle(this.send(statements))) as QueryResult<Row>[];
   }
 
   /** Lets a statement travel in the flush of COMMIT, before it: for writes whose answer nothing waits for. */
   closeWith(statement: Statement): void {
+    this.refuseEnded();
     this.closing.push(statement);
+  }
+
+  /** Like {@link closeWith}, for the very last statement: from now on nothing may be added. */
+  sealWith(statement: Statement): void {
+    this.closeWith(statement);
+    this.ended = true;
+  }
+
+  /**
+   * Runs a piece of the work that belongs to this transaction. When it throws, the rest must not be committed without
+   * it, whoever catches the error; and while it runs, nothing is committed at all.
+   */
+  async join<T>(work: () => Promise<T>): Promise<T> {
+    this.refuseEnded();
+    const { joined } = this;
+    joined.open++;
+    try {
+      return await work();
+    } catch (error) {
+      if (joined === this.joined) this.doomedBy ??= { cause: error };
+      throw error;
+    } finally {
+      joined.open--;
+    }
   }
 
   /** Ends the transaction with a rollback that nobody waits for, without an error: there was nothing to write. */
@@ -101,14 +123,10 @@ export class Transaction {
     this.discarded = true;
   }
 
-  /** Makes COMMIT impossible: a piece of the work failed, so the rest must not be committed without it. */
-  doom(cause: unknown): void {
-    this.doomedBy ??= { cause };
-  }
-
   /** Undoes what was written since `savepoint`, in the same flush as what follows; the transaction is whole again. */
   rollbackTo(savepoint: string): void {
     this.doomedBy = undefined;
+    this.joined = { open: 0 }; // what still runs of it can write no more: its writes so far are undone
     this.closing.length = 0;
     this.closing.push({ text: `ROLLBACK TO SAVEPOINT ${savepoint}` });
   }
@@ -124,22 +142,25 @@ export class Transaction {
       void this.abandon();
       return;
     }
+    this.ended = true;
     if (this.doomedBy) {
       const { cause } = this.doomedBy;
       throw await this.abandon(new TransactionAbortedError('a piece of the work failed', cause));
+    }
+    if (this.joined.open > 0) {
+      throw await this.abandon(new TransactionAbortedError('a piece of the work was not waited for'));
     }
     try {
       await this.begun;
     } catch (error) {
       throw await this.abandon(error);
     }
-    if (this.isLost) throw await this.abandon();
+    if (isLost(this.runner)) throw await this.abandon();
     const pending = this.send([...this.closing, { text: 'COMMIT' }]);
-    this.ended = true;
     const outcomes = await Promise.allSettled(pending);
     const commit = outcomes.at(-1)!;
     const failed = outcomes.find((outcome) => outcome.status === 'rejected');
-    if (this.isLost || (commit.status === 'rejected' && endsSession(commit.reason))) {
+    if (isLost(this.runner, commit.status === 'rejected' ? commit.reason : undefined)) {
       const cause: unknown = failed?.reason;
       await this.release(cause ?? ERROR_CLEANUP);
       throw new OutcomeUnknownError(cause);
@@ -157,7 +178,7 @@ export class Transaction {
 
   /** Rolls back. What `error` says is kept, unless it only hides that the connection is gone. */
   async abandon(error?: unknown): Promise<unknown> {
-    if (this.isLost || endsSession(error)) {
+    if (isLost(this.runner, error)) {
       await this.release(error ?? ERROR_CLEANUP);
       return error instanceof DatabaseUnavailableError ? error : new DatabaseUnavailableError(error);
     }
@@ -170,9 +191,8 @@ export class Transaction {
     return error;
   }
 
-  /** TypeORM lets go of its connection by itself when the driver reports it dead. */
-  private get isLost(): boolean {
-    return this.runner.isReleased;
+  private refuseEnded(): void {
+    if (this.ended) throw new Error('The transaction has ended: something was not awaited inside its unit of work');
   }
 
   private send(statements: readonly Statement[]): Promise<QueryResult>[] {
@@ -183,15 +203,10 @@ export class Transaction {
     });
   }
 
-  /** A client that broke is destroyed: nobody else may get the rest of this transaction. */
   private async release(broken?: unknown): Promise<void> {
     this.ended = true;
-    const internals = this.runner as unknown as {
-      isTransactionActive: boolean;
-      releasePostgresConnection(error?: unknown): Promise<void>;
-    };
-    internals.isTransactionActive = false;
-    await internals.releasePostgresConnection(broken);
+    Object.assign(this.runner, { isTransactionActive: false, transactionDepth: 0 });
+    await release(this.runner, broken);
   }
 }
 

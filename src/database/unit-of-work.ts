@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import type { DataSource, EntityManager } from 'typeorm';
-import { DatabaseUnavailableError } from './database.errors.js';
+import { onConnection } from './connection.js';
 import { isSerializationConflict } from './sql-state.js';
 import { type Opening, Transaction } from './transaction.js';
 
@@ -27,7 +27,8 @@ export class UnitOfWork {
 
   /**
    * Runs `work` in one transaction and commits it. Inside another unit of work of the same tenant it joins that one:
-   * the outermost commits. When joined work throws, the outer one can no longer commit, whoever catches the error.
+   * the outermost commits. When joined work throws, the outer one can no longer commit, whoever catches the error, and
+   * neither can it while joined work still runs.
    *
    * `work` runs again, in a new transaction, when the database reports a serialization failure or a deadlock (40001,
    * 40P01): it must have no effect outside of the database.
@@ -35,7 +36,7 @@ export class UnitOfWork {
    * @param opening what travels with BEGIN, asked for anew on each attempt; the answers are in `transaction.opened`
    * @throws DatabaseUnavailableError when nothing was written because the database was not reachable
    * @throws OutcomeUnknownError when the connection was lost at COMMIT
-   * @throws TransactionAbortedError when the work swallowed a database error
+   * @throws TransactionAbortedError when the work swallowed an error, or did not wait for a part of itself
    */
   async run<T>(
     tenantId: string,
@@ -62,19 +63,7 @@ export class UnitOfWork {
   async read<T>(tenantId: string, work: (manager: EntityManager) => Promise<T>): Promise<T> {
     const outer = this.current.getStore();
     if (outer) return this.join(outer, tenantId, (transaction) => work(transaction.manager));
-    const runner = this.dataSource.createQueryRunner();
-    try {
-      await runner.connect();
-    } catch (error) {
-      throw new DatabaseUnavailableError(error);
-    }
-    try {
-      return await work(runner.manager);
-    } catch (error) {
-      throw runner.isReleased ? new DatabaseUnavailableError(error) : error;
-    } finally {
-      await runner.release();
-    }
+    return onConnection(this.dataSource, (runner) => work(runner.manager));
   }
 
   /**
@@ -94,12 +83,7 @@ export class UnitOfWork {
     work: (transaction: Transaction) => Promise<T>,
   ): Promise<T> {
     if (outer.tenantId !== tenantId) throw new Error('A unit of work belongs to one tenant');
-    try {
-      return await work(outer);
-    } catch (error) {
-      outer.doom(error);
-      throw error;
-    }
+    return outer.join(() => work(outer));
   }
 
   private async attempt<T>(

@@ -55,9 +55,10 @@ export function exceptionToProblem(exception: unknown): Problem {
       cause: exception,
     });
   }
-  if (exception instanceof HttpException && (exception.getStatus() < 500 || exception.getStatus() === 503)) {
-    return new Problem(typeOfStatus(exception.getStatus()), exception.message, {
-      headers: exception.getStatus() === 503 ? RETRY_SOON : {},
+  const status = exception instanceof HttpException ? exception.getStatus() : 500;
+  if ((status >= 400 && status < 500) || status === 503) {
+    return new Problem(typeOfStatus(status), (exception as HttpException).message, {
+      headers: status === 503 ? RETRY_SOON : {},
       cause: exception,
     });
   }

@@ -23,7 +23,7 @@ export class MalformedJsonError extends Error {
  * Linear in the length of the input, whatever stands in it; recursion is bounded by {@link MAX_JSON_DEPTH}.
  *
  * @param bytes the body as received; an empty one is not JSON.
- * @returns a fresh value of plain objects, arrays, strings, finite numbers, booleans and null.
+ * @returns a fresh value of plain objects, arrays, strings, finite numbers (0 for -0), booleans and null.
  * @throws MalformedJsonError for invalid UTF-8, a byte order mark, anything outside RFC 8259, a member named twice
  *   (escapes resolved) or named `__proto__`, a lone surrogate or NUL in a string or name, nesting deeper than
  *   {@link MAX_JSON_DEPTH}, and a number whose value changes when it is parsed to a double and written back in
@@ -39,8 +39,9 @@ export function parseStrictJson(bytes: Uint8Array): unknown {
     inspect(text);
     throw new MalformedJsonError('The body is not JSON.');
   }
-  inspect(text);
-  return value;
+  const { negativeZero } = inspect(text);
+  // RFC 8785 writes -0 as 0: it is no other number, and must not look like one to whoever compares.
+  return negativeZero ? JSON.parse(text, (_name, member: unknown) => (member === 0 ? 0 : member)) : value;
 }
 
 function decodeUtf8(bytes: Uint8Array): string {
@@ -57,7 +58,8 @@ function decodeUtf8(bytes: Uint8Array): string {
 }
 
 /** Walks the text, not the parsed value, where duplicates and the digits of numbers are already gone. */
-function inspect(text: string): void {
+function inspect(text: string): { negativeZero: boolean } {
+  let negativeZero = false;
   // One entry per open array or object: the names seen so far in the object, nothing for an array.
   const open: (Set<string> | undefined)[] = [];
 
@@ -86,8 +88,11 @@ function inspect(text: string): void {
       if (typeof value === 'string') {
         const fault = faultOfString(value);
         if (fault !== undefined) throw malformed(`A string contains ${fault}`, path(), offset);
-      } else if (typeof value === 'number' && !survivesDouble(text.substring(offset, offset + length), value)) {
-        throw malformed('A number changes its value when read as a double', path(), offset);
+      } else if (typeof value === 'number') {
+        if (!survivesDouble(text.substring(offset, offset + length), value)) {
+          throw malformed('A number changes its value when read as a double', path(), offset);
+        }
+        negativeZero ||= Object.is(value, -0);
       }
     },
     onError: (_code, offset) => {
@@ -96,6 +101,7 @@ function inspect(text: string): void {
     },
   };
   visit(text, visitor, { disallowComments: true });
+  return { negativeZero };
 }
 
 function faultOfString(value: string): string | undefined {

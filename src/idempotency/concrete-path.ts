@@ -1,20 +1,36 @@
 import type { Request } from 'express';
 
 /**
- * The path of a request as the fingerprint takes it: literal segments as the route declares them, parameters decoded,
- * those that are ids (`:id`, `:orderId`) in lower case, because UUIDs are the same in either case (RFC 9562, section 4).
+ * The path of a request as the fingerprint takes it: its segments decoded, and those that are ids in lower case, because
+ * UUIDs are the same in either case (RFC 9562, section 4). A parameter is an id when its name says so: `:id`, `:orderId`.
  */
 export function concretePath(request: Request): string[] {
-  const pattern = (request.route as { path: string }).path;
-  return pattern
-    .split('/')
-    .filter((segment) => segment !== '')
-    .map((segment) => {
-      if (!segment.startsWith(':')) return segment;
-      const name = segment.slice(1);
-      const value = String(request.params[name]);
-      return /id$/i.test(name) ? value.toLowerCase() : value;
-    });
+  const { path } = request.route as { path: string };
+  const pattern = path.split('/').filter((segment) => segment !== '');
+  return pattern.every((segment) => PLAIN.test(segment))
+    ? pattern.map((segment) => (segment.startsWith(':') ? parameter(request, segment.slice(1)) : segment))
+    : asSent(request);
+}
+
+/** A literal, or one parameter that fills its segment. */
+const PLAIN = /^(:[A-Za-z_$][\w$]*|[^:*{}()[\]?+!\\"]+)$/;
+
+function parameter(request: Request, name: string): string {
+  const value = String(request.params[name]);
+  return isIdName(name) ? value.toLowerCase() : value;
+}
+
+/** Where a pattern has wildcards or optional parts, the path itself is taken: only what was sent tells them apart. */
+function asSent(request: Request): string[] {
+  const ids = Object.entries(request.params).flatMap(([name, value]) => (isIdName(name) ? [String(value)] : []));
+  return request.path.split('/').map((segment) => {
+    const decoded = decodeURIComponent(segment);
+    return ids.includes(decoded) ? decoded.toLowerCase() : decoded;
+  });
+}
+
+function isIdName(name: string): boolean {
+  return /(^|_)id$|[a-z0-9]Id$/.test(name);
 }
 
 /** Names and values of the query, decoded, in the order of arrival. */

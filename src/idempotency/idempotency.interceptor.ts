@@ -39,8 +39,11 @@ export class IdempotencyInterceptor implements NestInterceptor {
     if (!keyed) return next.handle();
 
     const captured = new CapturedResponse(http.getResponse<Response>());
-    const answer = await this.execution.run(keyed, () => this.handle(request, captured, next));
-    return of(captured.send(answer));
+    try {
+      return of(captured.send(await this.execution.run(keyed, () => this.handle(request, captured, next))));
+    } finally {
+      captured.restore();
+    }
   }
 
   /** @returns `undefined` when the request has no key and needs none */
@@ -68,11 +71,12 @@ export class IdempotencyInterceptor implements NestInterceptor {
   private async handle(request: Request, captured: CapturedResponse, next: CallHandler): Promise<HandledRequest> {
     captured.reset();
     try {
-      const result: unknown = await lastValueFrom(next.handle(), { defaultValue: undefined });
+      const result = await captured.of(lastValueFrom(next.handle(), { defaultValue: undefined }));
       return { response: captured.capture(result), refused: false };
     } catch (error) {
       if (isSerializationConflict(error)) throw error; // for the unit of work, which begins again at the claim
       const problem = exceptionToProblem(error);
+      captured.reset();
       if (problem.type.underKey === 'released') throw problem;
       return { response: this.renderer.render(problem, request.path), refused: true };
     }

@@ -39,7 +39,7 @@ export function Idempotent(options: IdempotentOptions): MethodDecorator {
       name: 'Idempotency-Key',
       required,
       description:
-        'One key for each operation that is meant to happen once: 1 to 255 printable ASCII characters, bare or as a string in double quotes. Its scope is the tenant and this endpoint.',
+        'One key for each operation that is meant to happen once: 1 to 255 printable ASCII characters, bare or as a string in double quotes. Its scope is the tenant and this endpoint. The answer is kept until the time in its Idempotency-Expires header; until then a repeat gets it byte for byte, with Idempotent-Replayed: true.',
       schema: { type: 'string', minLength: 1, maxLength: 255, example: '5f1c3f0e-7a55-4d0e-9b57-0f6a3a2b8c11' },
     }),
     ApiResponse({ status: 409, description: 'idempotency-key-in-use: the first request with this key still runs' }),

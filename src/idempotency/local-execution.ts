@@ -116,7 +116,7 @@ export class LocalExecution {
           flight.claimedBy(request, claim.createdAt);
           const { response, refused } = await handle(transaction);
           if (refused) transaction.rollbackTo(WORK);
-          transaction.closeWith(recordStatement(scope, claim.version, response, this.options.retention));
+          transaction.sealWith(recordStatement(scope, claim.version, response, this.options.retention));
           return { transaction, response, createdAt: claim.createdAt };
         },
         () => this.opening(request, mayBlock),

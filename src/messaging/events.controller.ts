@@ -1,9 +1,10 @@
 import { Controller, Get, Query } from '@nestjs/common';
 import { ApiOkResponse, ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
-import { IsUUID } from 'class-validator';
+import { Matches } from 'class-validator';
 import { foreignCursor, limitOf, PageQuery, positionOf } from '../http/page-query.js';
 import { encodeCursor } from '../http/pagination.js';
 import { Optional } from '../http/request-model.js';
+import { UUID } from '../http/uuid-param.pipe.js';
 import { CurrentTenant } from '../tenants/current-tenant.decorator.js';
 import { CloudEvent, toCloudEvent } from './cloud-event.js';
 import { EventLog } from './event-log.js';
@@ -11,7 +12,7 @@ import { EventLog } from './event-log.js';
 class EventsQuery extends PageQuery {
   @ApiPropertyOptional({ format: 'uuid', description: 'Only the events of this aggregate' })
   @Optional()
-  @IsUUID('all', { message: 'subject must be a UUID' })
+  @Matches(UUID, { message: 'subject must be a UUID' })
   subject?: string;
 }
 

@@ -1,15 +1,15 @@
 import { Injectable, type PipeTransform } from '@nestjs/common';
 import { validationFailed } from '../http/validation.js';
-import { LONGEST_EXTERNAL_REF, type NewOrder } from './dto/new-order.js';
+import { EXTERNAL_REF_RULE, isExternalRef } from './dto/external-ref.js';
+import type { NewOrder } from './dto/new-order.js';
 
 /** An external reference in a path. */
 @Injectable()
 export class ExternalRefParam implements PipeTransform<string, string> {
   /** @throws Problem `validation-failed` */
   transform(value: string): string {
-    if (value.length <= LONGEST_EXTERNAL_REF && !value.includes('\0')) return value;
-    const detail = `externalRef in the path must be at most ${LONGEST_EXTERNAL_REF} characters, without NUL`;
-    throw validationFailed([{ pointer: '/externalRef', detail }]);
+    if (isExternalRef(value)) return value;
+    throw validationFailed([{ pointer: '/externalRef', detail: EXTERNAL_REF_RULE }]);
   }
 
   /** @throws Problem `validation-failed` when the body names another reference than the path */

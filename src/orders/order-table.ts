@@ -1,4 +1,6 @@
 import type { EntityManager } from 'typeorm';
+import { LostRaceError } from '../database/database.errors.js';
+import { violatesUnique } from '../database/sql-state.js';
 import type { Transaction } from '../database/transaction.js';
 import type { OrderContent } from './order-content.js';
 import { type Order, ORDER_COLUMNS, type OrderStatus } from './order.entity.js';
@@ -93,7 +95,7 @@ export async function updateOrder(
   read: Order,
   next: OrderContent & Pick<Order, 'status'>,
 ): Promise<Order> {
-  const [order] = await transaction.query<Order>(
+  const update = transaction.query<Order>(
     `UPDATE orders SET
        external_ref = $4, currency = $5, items = $6, total_amount = $7, metadata = $8, status = $9,
        version = version + 1, updated_at = statement_timestamp()
@@ -101,6 +103,10 @@ export async function updateOrder(
      RETURNING ${ORDER_COLUMNS}`,
     [transaction.tenantId, read.id, read.version, ...columnsOf(next), next.status],
   );
+  const [order] = await update.catch((error: unknown) => {
+    // Another order took the reference after we had looked: look again.
+    throw violatesUnique(error, 'orders_external_ref_key') ? new LostRaceError(error) : error;
+  });
   return order ?? stale(read);
 }
 
@@ -120,8 +126,9 @@ export interface OrderFilter {
   readonly externalRef?: string | undefined;
 }
 
-/** Where an order stands in the list. The time is text of the database, because a `Date` has no microseconds. */
+/** Where an order stands in the list. */
 export interface OrderPosition {
+  /** Microseconds since 1970, as a decimal number: a `Date` has only milliseconds. */
   readonly createdAt: string;
   readonly id: string;
 }
@@ -137,11 +144,12 @@ export async function listOrders(
   limit: number,
 ): Promise<ListedOrder[]> {
   return manager.query<ListedOrder[]>(
-    `SELECT ${ORDER_COLUMNS}, orders.created_at::text AS position
+    `SELECT ${ORDER_COLUMNS}, (extract(epoch FROM created_at) * 1000000)::bigint AS position
      FROM orders
      WHERE tenant_id = $1 AND deleted_at IS NULL
        AND ($2::text IS NULL OR status = $2) AND ($3::text IS NULL OR external_ref = $3)
-       AND ($4::timestamptz IS NULL OR (created_at, id) > ($4, $5::uuid))
+       AND ($4::bigint IS NULL
+         OR (created_at, id) > (timestamptz 'epoch' + $4::bigint * interval '1 microsecond', $5::uuid))
      ORDER BY created_at, id LIMIT $6`,
     [tenantId, status, externalRef, after?.createdAt, after?.id, limit],
   );

@@ -141,7 +141,6 @@ function afterOf(query: OrderQuery): { createdAt: string; id: string } | undefin
   const parts = positionOf(query, 2);
   if (!parts) return undefined;
   const [createdAt, id] = parts as [string, string];
-  const isTime = /^\d{4,6}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?[+-]\d\d(:\d\d){0,2}$/.test(createdAt);
-  if (!isTime || !UuidParam.isUuid(id)) throw foreignCursor();
+  if (!/^\d{1,16}$/.test(createdAt) || !UuidParam.isUuid(id)) throw foreignCursor();
   return { createdAt, id };
 }

@@ -75,7 +75,7 @@ export class OrdersService {
         conditions.checkVersion(undefined);
         const order = await this.insert(transaction, id, content);
         if (order) return { order, created: true };
-        await refuseTakenRef(transaction, content.externalRef);
+        await refuseTakenRef(transaction, content.externalRef, id); // unless a request for the same id came first
       }
     });
   }
@@ -104,16 +104,15 @@ export class OrdersService {
 
   /** @throws Problem `not-found`, `precondition-required`, `precondition-failed`, `order-not-editable` */
   async change(tenantId: string, id: string, changes: OrderChanges, conditions: Conditions): Promise<Order> {
+    const items = changes.items && itemsOf(changes.items);
+    const given = {
+      ...(items && { items, totalAmount: totalOf(items) }),
+      ...(changes.metadata && { metadata: changes.metadata }),
+    };
     return this.unitOfWork.run(tenantId, async (transaction) => {
       const existing = await lockLiving(transaction, id);
       conditions.requireVersion();
-      const items = changes.items ? itemsOf(changes.items) : existing.items;
-      const content = {
-        ...existing,
-        items,
-        totalAmount: totalOf(items),
-        metadata: changes.metadata ?? existing.metadata,
-      };
+      const content = { ...existing, ...given };
       return this.edit(transaction, existing, content, conditions);
     });
   }
@@ -210,10 +209,10 @@ async function lockLiving(transaction: Transaction, id: string): Promise<Order> 
   return order && !order.deletedAt ? order : notFound();
 }
 
-/** @throws Problem `duplicate-external-ref` when a living order has that reference */
-async function refuseTakenRef(transaction: Transaction, externalRef: string | null): Promise<void> {
+/** @throws Problem `duplicate-external-ref` when a living order, other than `id`, has that reference */
+async function refuseTakenRef(transaction: Transaction, externalRef: string | null, id?: string): Promise<void> {
   const orderId = externalRef === null ? undefined : await findOrderOfRef(transaction, externalRef);
-  if (orderId === undefined) return;
+  if (orderId === undefined || orderId === id) return;
   throw new Problem(DuplicateExternalRef, `The order ${orderId} has this external reference.`, {
     members: { orderId },
   });

@@ -13,9 +13,8 @@ import {
 } from 'class-validator';
 import { ListOf, Optional } from '../../http/request-model.js';
 import type { OrderItem } from '../order.entity.js';
+import { IsExternalRef } from './external-ref.js';
 import { IsStringMap } from './string-map.js';
-
-export const LONGEST_EXTERNAL_REF = 255;
 
 export class NewOrderItem implements OrderItem {
   @ApiProperty({ minLength: 1, maxLength: 100, example: 'TEA-EARL-GREY' })
@@ -39,13 +38,12 @@ export class NewOrderItem implements OrderItem {
 export class NewOrder {
   @ApiPropertyOptional({
     minLength: 1,
-    maxLength: LONGEST_EXTERNAL_REF,
+    maxLength: 255,
     example: 'web-10042',
     description: "The order's name in your system, unique in your tenant. It protects even after the key has expired.",
   })
   @Optional()
-  @IsString()
-  @Length(1, LONGEST_EXTERNAL_REF)
+  @IsExternalRef()
   externalRef?: string;
 
   @ApiProperty({ description: 'ISO 4217', example: 'EUR' })
