@@ -1,13 +1,21 @@
+import type { Server } from 'node:http';
 import { VersioningType } from '@nestjs/common';
+import type { CorsOptions } from '@nestjs/common/internal';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
+import helmet, { type HelmetOptions } from 'helmet';
 import { AppModule } from './app.module.js';
 import type { Settings } from './config/settings.js';
+import { answerClientErrors } from './http/client-errors.js';
 import { jsonBody } from './http/json-body.js';
 import { knownRoutes } from './http/known-routes.js';
+import { ProblemRenderer } from './http/problem-renderer.js';
+import { Drain } from './operations/drain.js';
 import { createLogger } from './operations/logger.js';
+import { requestLog } from './operations/request-log.js';
 import { Login } from './tenants/login.js';
+import { rateLimit } from './tenants/rate-limit.js';
 
 const BODY_LIMIT = 100_000;
 
@@ -20,28 +28,57 @@ export async function createApp(settings: Settings, databaseUrl: string): Promis
     ...APP_OPTIONS,
     logger: createLogger(settings.logLevel),
   });
-  configureApp(app);
+  configureApp(app, settings);
   return app;
 }
 
 /**
- * The order of checks: route, login, media type, size, JSON. They are middleware, which Nest runs before everything else,
- * so that a stranger's body is never read. Key, validation and the rest follow inside Nest.
+ * The order of checks: route, login, rate limit, media type, size, JSON. They are middleware, which Nest runs before
+ * everything else, so that a stranger's body is never read. Key, validation and the rest follow inside Nest.
  */
-export function configureApp(app: NestExpressApplication): void {
+export function configureApp(app: NestExpressApplication, { http, idempotency }: Settings): void {
   app.enableVersioning({ type: VersioningType.URI });
   app.disable('x-powered-by');
   app.disable('etag'); // versions are the only entity tags here
-  describeApi(app);
+  limitSlowRequests(app.getHttpServer());
+  answerClientErrors(app.getHttpServer(), app.get(ProblemRenderer));
+  app.use(requestLog());
+  app.use(app.get(Drain).handle);
+  app.use(helmet(SECURITY_HEADERS));
+  if (http.corsOrigins.length > 0) app.enableCors(corsOptions(http.corsOrigins));
+  describeApi(app, idempotency.retention);
   app.use(knownRoutes(() => app.getHttpAdapter().getInstance().router));
-  app.use('/v1', app.get(Login).handle);
+  app.use('/v1', app.get(Login).handle, rateLimit(http.rateLimit));
   app.use(jsonBody(BODY_LIMIT));
 }
 
-function describeApi(app: NestExpressApplication): void {
+/** Milliseconds: who sends a request more slowly than this holds a socket for nothing. */
+function limitSlowRequests(server: Server): void {
+  server.headersTimeout = 10_000;
+  server.requestTimeout = 30_000;
+}
+
+/** Helmet's defaults, for plain HTTP on a developer's machine as well: nothing is to be upgraded to HTTPS there. */
+const SECURITY_HEADERS: HelmetOptions = {
+  contentSecurityPolicy: { directives: { 'upgrade-insecure-requests': null } },
+};
+
+function corsOptions(origins: readonly string[]): CorsOptions {
+  return {
+    origin: origins.includes('*') ? '*' : [...origins],
+    methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
+    allowedHeaders: ['Authorization', 'Content-Type', 'Idempotency-Key', 'If-Match', 'If-None-Match', 'X-Request-Id'],
+    exposedHeaders: ['Idempotent-Replayed', 'Idempotency-Expires', 'ETag', 'Location', 'Retry-After', 'X-Request-Id'],
+    maxAge: 600,
+  };
+}
+
+function describeApi(app: NestExpressApplication, retention: number): void {
   const description = new DocumentBuilder()
     .setTitle('Orders and payments')
-    .setDescription('A service on which every request may safely arrive more than once.')
+    .setDescription(
+      `A service on which every request may safely arrive more than once. The answer to a request under an Idempotency-Key is kept for ${retention / 3_600_000} hours from its completion.`,
+    )
     .setVersion('1')
     .setOpenAPIVersion('3.1.0')
     .addBearerAuth({ type: 'http', scheme: 'bearer', description: 'An API key' })

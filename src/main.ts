@@ -8,7 +8,11 @@ import { startEmbeddedPostgres } from './database/embedded-postgres.js';
 import { isOutdated, migrate } from './database/migrator.js';
 import { DEMO_TENANTS } from './tenants/demo-tenants.js';
 import { TenantDirectory } from './tenants/tenant-directory.js';
+import { Drain } from './operations/drain.js';
 import { welcome } from './operations/welcome.js';
+
+/** Of the grace: the rest is for the jobs that run, the pool and the embedded Postgres. */
+const DRAIN_SHARE = 0.75;
 
 interface Database {
   readonly url: string;
@@ -24,6 +28,7 @@ async function start(): Promise<void> {
   const database = await openDatabase(settings.database);
   let app: NestExpressApplication | undefined;
   const stop = async () => {
+    await app?.get(Drain).run(settings.http.shutdownGrace * DRAIN_SHARE);
     await app?.close();
     await database.stop();
   };

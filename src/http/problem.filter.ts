@@ -1,6 +1,7 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter } from '@nestjs/common';
 import type { Request, Response } from 'express';
 import { exceptionToProblem } from './exception-to-problem.js';
+import { annotationsOf } from './request-annotations.js';
 import { ProblemRenderer } from './problem-renderer.js';
 
 /** Answers everything that is thrown with a problem document. */
@@ -12,7 +13,11 @@ export class ProblemFilter implements ExceptionFilter {
     const http = host.switchToHttp();
     const request = http.getRequest<Request>();
     const response = http.getResponse<Response>();
-    const { status, headers, body } = this.renderer.render(exceptionToProblem(exception), request.path);
+    const problem = exceptionToProblem(exception);
+    const notes = annotationsOf(request);
+    notes.problem = problem.type.code;
+    if (typeof problem.content.members?.errorId === 'string') notes.errorId = problem.content.members.errorId;
+    const { status, headers, body } = this.renderer.render(problem, request.path);
     if (response.headersSent) {
       response.destroy(); // half an answer is on its way: cut it, so that the client does not take it for a whole one
       return;

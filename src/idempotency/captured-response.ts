@@ -60,7 +60,7 @@ export class CapturedResponse {
       if (!(name in this.pristineHeaders)) this.response.removeHeader(name);
     }
     for (const [name, value] of Object.entries(this.pristineHeaders)) {
-      if (value !== undefined) this.response.setHeader(name, value);
+      if (value !== undefined && this.response.getHeader(name) !== value) this.response.setHeader(name, value);
     }
   }
 

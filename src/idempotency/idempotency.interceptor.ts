@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { type CallHandler, type ExecutionContext, Inject, Injectable, type NestInterceptor } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import type { Request, Response } from 'express';
@@ -6,11 +7,12 @@ import { isSerializationConflict } from '../database/sql-state.js';
 import { exceptionToProblem } from '../http/exception-to-problem.js';
 import { Problem } from '../http/problem.js';
 import { ProblemRenderer } from '../http/problem-renderer.js';
+import { annotationsOf, type RequestAnnotations } from '../http/request-annotations.js';
 import { concretePath, queryOf } from './concrete-path.js';
 import { fingerprint } from './fingerprint.js';
 import { parseIdempotencyKey } from './idempotency-key.js';
 import { IDEMPOTENCY_OPTIONS, type IdempotencyOptions } from './idempotency.options.js';
-import { KeyInvalid, KeyMissing } from './idempotency.problems.js';
+import { KeyInUse, KeyInvalid, KeyMissing, KeyReused } from './idempotency.problems.js';
 import { IDEMPOTENT, type IdempotentOptions } from './idempotent.decorator.js';
 import { KeyedExecution } from './keyed-execution.js';
 import type { KeyedRequest } from './keyed-request.js';
@@ -38,9 +40,17 @@ export class IdempotencyInterceptor implements NestInterceptor {
     const keyed = this.keyedRequest(request, rules);
     if (!keyed) return next.handle();
 
+    const notes = annotationsOf(request);
+    notes.endpoint = rules.endpoint;
+    notes.keyHash = createHash('sha256').update(keyed.scope.key).digest('hex').slice(0, 16);
     const captured = new CapturedResponse(http.getResponse<Response>());
     try {
-      return of(captured.send(await this.execution.run(keyed, () => this.handle(request, captured, next))));
+      const answer = await this.execution.run(keyed, () => this.handle(request, captured, next));
+      notes.outcome = answer.replayed ? 'replayed' : answer.response.status < 400 ? 'executed' : 'refused';
+      return of(captured.send(answer));
+    } catch (error) {
+      notes.outcome = outcomeOf(error);
+      throw error;
     } finally {
       captured.restore();
     }
@@ -81,4 +91,10 @@ export class IdempotencyInterceptor implements NestInterceptor {
       return { response: this.renderer.render(problem, request.path), refused: true };
     }
   }
+}
+
+function outcomeOf(error: unknown): RequestAnnotations['outcome'] {
+  const type = error instanceof Problem ? error.type : undefined;
+  if (type === KeyInUse) return 'in_use';
+  return type === KeyReused ? 'mismatch' : 'released';
 }

@@ -3,14 +3,14 @@ import { ApiOkResponse } from '@nestjs/swagger';
 import { AcrossTenants } from '../database/across-tenants.js';
 import { Problem } from '../http/problem.js';
 import { ServiceUnavailable } from '../http/problems.js';
-import { Lifecycle } from './lifecycle.js';
+import { Drain } from './drain.js';
 
 /** For whoever starts, stops and routes to this process. */
 @Controller({ path: 'health', version: VERSION_NEUTRAL })
 export class HealthController {
   constructor(
     private readonly acrossTenants: AcrossTenants,
-    private readonly lifecycle: Lifecycle,
+    private readonly drain: Drain,
   ) {}
 
   /** The process runs. */
@@ -24,7 +24,7 @@ export class HealthController {
   @Get('ready')
   @ApiOkResponse({ schema: { example: { status: 'ok' } } })
   async ready(): Promise<{ status: string }> {
-    if (this.lifecycle.stopping) {
+    if (this.drain.stopping) {
       throw new Problem(ServiceUnavailable, 'The service is shutting down.', { headers: { 'Retry-After': '1' } });
     }
     await this.acrossTenants.query('SELECT 1');

@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
+import { Drain } from './drain.js';
 import { HealthController } from './health.controller.js';
-import { Lifecycle } from './lifecycle.js';
 
-@Module({ controllers: [HealthController], providers: [Lifecycle], exports: [Lifecycle] })
+@Module({ controllers: [HealthController], providers: [Drain], exports: [Drain] })
 export class OperationsModule {}

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { NextFunction, Request, Response } from 'express';
 import { Problem } from '../http/problem.js';
+import { annotationsOf } from '../http/request-annotations.js';
 import { Unauthenticated } from '../http/problems.js';
 import { type Caller, hashOf, TenantDirectory } from './tenant-directory.js';
 
@@ -37,6 +38,7 @@ export class Login {
       });
     }
     callers.set(request, caller);
+    annotationsOf(request).tenantId = caller.tenantId;
     next();
   };
 

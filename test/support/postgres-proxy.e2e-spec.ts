@@ -2,8 +2,7 @@ import pg from 'pg';
 import { PostgresProxy, statement, type WireMessage } from './postgres-proxy.js';
 import { waitFor } from './wait-for.js';
 
-const databaseUrl =
-  process.env.TEST_SERVER_URL!;
+const databaseUrl = process.env.TEST_SERVER_URL!;
 const table = `proxy_spec_${process.pid}_${Date.now()}`;
 
 let direct: pg.Client;

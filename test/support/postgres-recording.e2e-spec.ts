@@ -4,8 +4,7 @@ import { setImmediate } from 'node:timers';
 import pg from 'pg';
 import { PostgresProxy } from './postgres-proxy.js';
 
-const databaseUrl =
-  process.env.TEST_SERVER_URL!;
+const databaseUrl = process.env.TEST_SERVER_URL!;
 const table = `recording_spec_${process.pid}_${Date.now()}`;
 const round = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 

@@ -47,7 +47,7 @@ export class TestApp {
       ...APP_OPTIONS,
       logger: createLogger(settings.logLevel),
     });
-    configureApp(app);
+    configureApp(app, settings);
     await app.get(TenantDirectory).seed(DEMO_TENANTS);
     await app.listen(0, '127.0.0.1');
     const { port } = (app.getHttpServer() as Server).address() as AddressInfo;

@@ -1,16 +1,21 @@
 import {
   Body,
+  type CallHandler,
   type CanActivate,
   Controller,
+  type ExecutionContext,
   Header,
   HttpCode,
   Injectable,
+  type NestInterceptor,
   Patch,
   Post,
   Res,
   UseGuards,
+  UseInterceptors,
 } from '@nestjs/common';
 import type { Response } from 'express';
+import type { Observable } from 'rxjs';
 import { UnitOfWork } from '../../src/database/unit-of-work.js';
 import { Idempotent } from '../../src/idempotency/idempotent.decorator.js';
 import { Outbox } from '../../src/messaging/outbox.js';
@@ -62,6 +67,8 @@ export class TestRoutes {
   arrivals = 0;
   /** What every one of the routes does. */
   work: (call: Call) => unknown = () => ({});
+  /** What the interceptor of `POST /v1/test/wrapped` makes of it. */
+  wrap: (result: Observable<unknown>) => Observable<unknown> = (result) => result;
 
   constructor(
     private readonly orders: OrdersService,
@@ -72,6 +79,7 @@ export class TestRoutes {
     this.calls = 0;
     this.arrivals = 0;
     this.work = () => ({});
+    this.wrap = (result) => result;
   }
 
   call(tenantId: string, body: unknown, response: Response): unknown {
@@ -97,6 +105,15 @@ class CountArrivals implements CanActivate {
   canActivate(): boolean {
     this.routes.arrivals += 1;
     return true;
+  }
+}
+
+@Injectable()
+class Wrap implements NestInterceptor {
+  constructor(private readonly routes: TestRoutes) {}
+
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return this.routes.wrap(next.handle());
   }
 }
 
@@ -126,6 +143,31 @@ class TestController {
   @Post('names/:name')
   @Idempotent({ endpoint: 'test.names' })
   names(@CurrentTenant() tenantId: string, @Body() body: unknown, @Res({ passthrough: true }) response: Response) {
+    return this.routes.call(tenantId, body, response);
+  }
+
+  @Post('files/*path')
+  @Idempotent({ endpoint: 'test.files' })
+  files(@CurrentTenant() tenantId: string, @Body() body: unknown, @Res({ passthrough: true }) response: Response) {
+    return this.routes.call(tenantId, body, response);
+  }
+
+  @Post('ranges/:from-:to')
+  @Idempotent({ endpoint: 'test.ranges' })
+  ranges(@CurrentTenant() tenantId: string, @Body() body: unknown, @Res({ passthrough: true }) response: Response) {
+    return this.routes.call(tenantId, body, response);
+  }
+
+  @Post('steps{/:step}')
+  @Idempotent({ endpoint: 'test.steps' })
+  steps(@CurrentTenant() tenantId: string, @Body() body: unknown, @Res({ passthrough: true }) response: Response) {
+    return this.routes.call(tenantId, body, response);
+  }
+
+  @Post('wrapped')
+  @UseInterceptors(Wrap)
+  @Idempotent({ endpoint: 'test.wrapped' })
+  wrapped(@CurrentTenant() tenantId: string, @Body() body: unknown, @Res({ passthrough: true }) response: Response) {
     return this.routes.call(tenantId, body, response);
   }
 
