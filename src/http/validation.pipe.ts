@@ -6,8 +6,8 @@ import { type Fault, pointerTo, validationFailed } from './validation.js';
 /**
  * Validates bodies and queries against the class of their parameter, and refuses with `validation-failed`.
  *
- * Nest's own pipe is not used, because class-transformer beneath it drops a member called `constructor` without a word,
- * throws on one inside a free map, and lets a list of lists pass for a list of objects.
+ * Nest's own pipe is not used: it, and class-transformer beneath it, drop members called `constructor` or `toString`
+ * without a word, inside free maps as well, and let a list of lists pass for a list of objects (docs/adr/0006).
  */
 @Injectable()
 export class ValidationPipe implements PipeTransform {

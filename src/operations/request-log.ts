@@ -3,6 +3,7 @@ import { Logger } from '@nestjs/common';
 import type { RequestHandler } from 'express';
 import { annotationsOf } from '../http/request-annotations.js';
 
+const KEY_IN_PATH = /^(\/v1\/idempotency-keys\/).*/i;
 const SANE_ID = /^[\w.:+/=-]{1,128}$/;
 
 /**
@@ -16,7 +17,8 @@ export function requestLog(logger: Pick<Logger, 'log'> = new Logger('Request')):
     const notes = annotationsOf(request);
     notes.requestId = typeof given === 'string' && SANE_ID.test(given) ? given : randomUUID();
     response.setHeader('X-Request-Id', notes.requestId);
-    const { method, path } = request;
+    const { method } = request;
+    const path = request.path.replace(KEY_IN_PATH, '$1…');
     response.once('close', () => {
       logger.log({
         method,
