@@ -1,0 +1,126 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { newOrder } from '../support/api-client.js';
+import { PostgresProxy } from '../support/postgres-proxy.js';
+import { TestApp } from '../support/test-app.js';
+import { TestDatabase } from '../support/test-database.js';
+
+type Step = [status: number, method: string, path: string, body?: unknown, headers?: Record<string, string>];
+
+const id = randomUUID();
+const order = `/v1/orders/${id}`;
+const byRef = '/v1/orders/by-external-ref/web';
+const other = newOrder({ metadata: { a: 'b' } });
+
+/** A request to each route, and to each branch of it that sends statements of its own. A new route belongs in here. */
+const WALK: Step[] = [
+  [201, 'POST', '/v1/orders', newOrder({ externalRef: 'web-1' }), { 'Idempotency-Key': 'k-1' }],
+  [201, 'POST', '/v1/orders', newOrder({ externalRef: 'web-1' }), { 'Idempotency-Key': 'k-1' }],
+  [422, 'POST', '/v1/orders', newOrder(), { 'Idempotency-Key': 'k-1' }],
+  [409, 'POST', '/v1/orders', newOrder({ externalRef: 'web-1' }), { 'Idempotency-Key': 'k-2' }],
+  [400, 'POST', '/v1/orders', {}, { 'Idempotency-Key': 'k-3' }],
+  [200, 'GET', '/v1/idempotency-keys/k-1'],
+  [200, 'GET', '/v1/orders?status=pending&externalRef=web-1&limit=1'],
+  [201, 'PUT', `${byRef}-2`, newOrder()],
+  [200, 'PUT', `${byRef}-2`, newOrder()],
+  [200, 'PUT', `${byRef}-2`, other],
+  [200, 'PUT', `${byRef}-2`, newOrder(), { 'If-Match': '"2"' }],
+  [412, 'PUT', `${byRef}-2`, other, { 'If-None-Match': '*' }],
+  [201, 'PUT', `${byRef}-3`, other, { 'If-None-Match': '*' }],
+  [201, 'PUT', order, newOrder()],
+  [200, 'PUT', order, newOrder()],
+  [409, 'PUT', order, newOrder({ externalRef: 'web-1' }), { 'If-Match': '"1"' }],
+  [200, 'PUT', order, newOrder({ externalRef: 'web-4' }), { 'If-Match': '"1"' }],
+  [200, 'GET', order],
+  [200, 'PATCH', order, { metadata: { c: 'd' } }, { 'If-Match': '"2"' }],
+  [200, 'PATCH', order, { metadata: { e: 'f' } }, { 'If-Match': '"3"', 'Idempotency-Key': 'k-4' }],
+  [200, 'PUT', `${order}/status`, { status: 'cancelled' }],
+  [204, 'DELETE', order],
+  [410, 'PUT', order, newOrder()],
+  [200, 'GET', '/v1/events'],
+  [200, 'GET', `/v1/events?subject=${id}`],
+];
+
+let database: TestDatabase;
+let proxy: PostgresProxy;
+let service: TestApp;
+let touchesTenantTable: RegExp;
+beforeAll(async () => {
+  database = await TestDatabase.create();
+  proxy = await PostgresProxy.start(database.url);
+  service = await TestApp.start({}, { database, databaseUrl: proxy.url });
+  const tables = await database.query<{ name: string }>(
+    `SELECT tablename AS name FROM pg_tables
+     WHERE schemaname = 'public' AND tablename NOT IN ('tenants', 'api_keys', 'migrations')`,
+  );
+  const names = tables.map(({ name }) => name).join('|');
+  touchesTenantTable = new RegExp(`\\b(FROM|INTO|UPDATE|JOIN|TABLE)\\s+("?public"?\\.)?"?(${names})\\b`, 'i');
+});
+afterAll(async () => {
+  await service.stop();
+  await proxy.stop();
+});
+
+/** Whether a statement says by a parameter whose rows it means: mentioning the column among those read is not enough. */
+function namesItsTenant(sql: string): boolean {
+  const [verb] = /^\s*\w+/.exec(sql) ?? [''];
+  return verb.trim().toUpperCase() === 'INSERT'
+    ? /^\s*INSERT INTO [\w".]+( AS \w+)?\s*\(\s*"?tenant_id"?[\s\S]*?(VALUES \(|SELECT )\$1/i.test(sql)
+    : /\btenant_id"? = \$\d/i.test(sql);
+}
+
+interface Layer {
+  readonly route?: { readonly path: string; readonly methods: Record<string, boolean> };
+  match(path: string): boolean;
+}
+
+/** The routes under `/v1`, such as `PATCH /v1/orders/:id`, and those of them that a request reaches. */
+function routes(reachedBy?: [method: string, path: string]): string[] {
+  const { stack } = service.app.getHttpAdapter().getInstance().router as unknown as { stack: Layer[] };
+  const [method, path] = reachedBy ?? [];
+  const found = stack.flatMap((layer) => {
+    if (!layer.route?.path.startsWith('/v1')) return [];
+    if (path !== undefined && !layer.match(path.split('?')[0]!)) return [];
+    return Object.keys(layer.route.methods).map((name) => `${name.toUpperCase()} ${layer.route!.path}`);
+  });
+  return method === undefined ? found : found.filter((route) => route.startsWith(`${method} `)).slice(0, 1);
+}
+
+describe('every statement on a table of tenant data (B8)', () => {
+  it('names the tenant, on a walk through all routes', async () => {
+    const reached = new Set(WALK.flatMap(([, method, path]) => routes([method, path])));
+    expect([...reached].sort()).toEqual(routes().sort());
+
+    const recording = proxy.record();
+    for (const [status, method, path, body, headers = {}] of WALK) {
+      const answer = await service.as().send(method, path, { body, headers });
+      expect([method, path, answer.status, answer.text]).toEqual([method, path, status, answer.text]);
+    }
+    recording.stop();
+
+    const statements = recording.statements.map(({ sql }) => sql).filter((sql) => touchesTenantTable.test(sql));
+    expect(statements.filter((sql) => !namesItsTenant(sql))).toEqual([]);
+    for (const part of [
+      'INTO orders',
+      'UPDATE orders',
+      '"orders"',
+      'INTO outbox',
+      'UPDATE outbox',
+      'INTO idempotency_keys',
+    ]) {
+      expect([part, statements.some((sql) => sql.includes(part))]).toEqual([part, true]);
+    }
+    expect(statements.length).toBeGreaterThan(WALK.length);
+  });
+
+  it.each([
+    'SELECT tenant_id FROM orders WHERE id = $1',
+    'SELECT * FROM "orders" "Order" WHERE "Order"."id" = $1',
+    'UPDATE outbox SET position = 1 WHERE id = $1 RETURNING tenant_id',
+    'DELETE FROM public.idempotency_keys',
+    'INSERT INTO outbox (id) VALUES ($1)',
+    'WITH old AS (SELECT 1 FROM outbox_heads) SELECT * FROM old',
+  ])('would be caught: %s', (sql) => {
+    expect([touchesTenantTable.test(sql), namesItsTenant(sql)]).toEqual([true, false]);
+  });
+});
