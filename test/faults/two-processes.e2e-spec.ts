@@ -85,7 +85,7 @@ describe('two processes of the service on one database', () => {
       expect(status).toBe(409);
       expect(json.code).toBe('duplicate-external-ref');
       expect(json.orderId).toBe(taken.id);
-      expect(body).toEqual(answers[0]!.body);
+      expect(body).toEqual(answers[0].body);
     }
     // The deleted order, its two events, the key of its creation and the key of the refusal.
     expect(await database.counts()).toEqual({ orders: 1, events: 2, keys: 2 });

@@ -50,7 +50,7 @@ export class TestApp {
     configureApp(app, settings);
     await app.get(TenantDirectory).seed(DEMO_TENANTS);
     await app.listen(0, '127.0.0.1');
-    const { port } = (app.getHttpServer() as Server).address() as AddressInfo;
+    const { port } = app.getHttpServer().address() as AddressInfo;
     return new TestApp(app, database, `http://127.0.0.1:${port}`);
   }
 

@@ -19,7 +19,10 @@ export interface WaitForOptions {
  * @example
  * const row = await waitFor(() => findPayment(id), { description: 'the reconciler to settle the payment' });
  */
-export async function waitFor<T>(condition: () => T | Promise<T>, options: WaitForOptions = {}): Promise<T> {
+export async function waitFor<T>(
+  condition: () => T | Promise<T>,
+  options: WaitForOptions = {},
+): Promise<Exclude<T, undefined | null | false | 0 | ''>> {
   const { timeoutMs = 10_000, description = 'the condition' } = options;
   const started = performance.now();
   const deadline = { passed: false };
@@ -39,7 +42,7 @@ export async function waitFor<T>(condition: () => T | Promise<T>, options: WaitF
     }
   };
   try {
-    return await Promise.race([look(), late]);
+    return (await Promise.race([look(), late])) as Exclude<T, undefined | null | false | 0 | ''>;
   } finally {
     clearTimeout(timer);
     deadline.passed = true;

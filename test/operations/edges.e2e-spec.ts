@@ -1,0 +1,152 @@
+import { connect } from 'node:net';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import request from 'supertest';
+import { newOrder } from '../support/api-client.js';
+import { ACME, GLOBEX, TestApp } from '../support/test-app.js';
+import { waitFor } from '../support/wait-for.js';
+
+/** Sends bytes as they are, and gives everything that comes back until the service closes. */
+function raw(baseUrl: string, bytes: string): Promise<string> {
+  const { hostname, port } = new URL(baseUrl);
+  return new Promise((resolve, reject) => {
+    let answer = '';
+    const socket = connect(Number(port), hostname, () => socket.write(bytes));
+    socket.setEncoding('utf8').on('data', (chunk: string) => (answer += chunk));
+    socket.on('error', reject).on('close', () => resolve(answer));
+  });
+}
+
+describe('what the parser of HTTP refuses', () => {
+  let service: TestApp;
+  beforeAll(async () => (service = await TestApp.start()));
+  afterAll(() => service.stop());
+
+  it.each([
+    ['no HTTP at all', 'GARBAGE\r\n\r\n', 400, 'malformed-request'],
+    ['a header line without a colon', 'GET / HTTP/1.1\r\nHost x\r\n\r\n', 400, 'malformed-request'],
+    [
+      'two lengths of one body',
+      'POST /v1/orders HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab',
+      400,
+      'malformed-request',
+    ],
+    [
+      'headers of 20 kB',
+      `GET / HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`,
+      431,
+      'request-header-fields-too-large',
+    ],
+  ])('is answered with a problem document: %s', async (_, bytes, status, code) => {
+    const answer = await raw(service.baseUrl, bytes);
+    const [head, body] = answer.split('\r\n\r\n') as [string, string];
+    expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    expect(head).toMatch(/Content-Type: application\/problem\+json/);
+    expect(JSON.parse(body)).toMatchObject({ status, code, type: expect.stringMatching(`/problems/${code}$`) });
+    await request(service.baseUrl).get(`/problems/${code}`).expect(200).expect('Content-Type', /html/);
+    expect(await service.database.counts()).toEqual({ orders: 0, events: 0, keys: 0 });
+  });
+});
+
+describe('the rate limit', () => {
+  let service: TestApp;
+  beforeAll(async () => (service = await TestApp.start({ RATE_LIMIT: '5' })));
+  afterAll(() => service.stop());
+
+  it('turns a tenant away with 429 and Retry-After, burns no key, and leaves other tenants alone', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 12 }, (_, n) => service.as(ACME).post('/v1/orders', newOrder(), `k-${n}`)),
+    );
+    const limited = answers.filter(({ status }) => status === 429);
+    expect(limited.length).toBeGreaterThan(0);
+    for (const { body, headers } of limited) {
+      expect(body.code).toBe('rate-limited');
+      expect(headers['retry-after']).toBe('1');
+    }
+    const done = answers.length - limited.length;
+    expect(await service.database.counts()).toEqual({ orders: done, events: done, keys: done });
+    expect((await service.as(GLOBEX).post('/v1/orders', newOrder(), 'k-0')).status).toBe(201);
+
+    const key = `k-${answers.findIndex(({ status }) => status === 429)}`;
+    const later = await waitFor(
+      async () => {
+        const answer = await service.as(ACME).post('/v1/orders', newOrder(), key);
+        return answer.status === 429 ? undefined : answer;
+      },
+      { description: 'the next second' },
+    );
+    expect(later.status).toBe(201);
+    expect(later.headers['idempotent-replayed']).toBeUndefined();
+  });
+});
+
+describe('a browser of another origin', () => {
+  let service: TestApp;
+  beforeAll(async () => (service = await TestApp.start({ CORS_ORIGINS: 'https://shop.example' })));
+  afterAll(() => service.stop());
+
+  it('may send keys and conditions, and read what tells it about a replay, when its origin is allowed', async () => {
+    const preflight = await request(service.baseUrl)
+      .options('/v1/orders')
+      .set({
+        Origin: 'https://shop.example',
+        'Access-Control-Request-Method': 'POST',
+        'Access-Control-Request-Headers': 'idempotency-key,if-match,if-none-match',
+      })
+      .expect(204)
+      .expect('Access-Control-Allow-Origin', 'https://shop.example');
+    expect(preflight.headers['access-control-allow-headers']).toMatch(/Idempotency-Key.*If-Match.*If-None-Match/);
+    const answer = await request(service.baseUrl).get('/v1/orders').set('Origin', 'https://shop.example').expect(401);
+    for (const name of ['Idempotent-Replayed', 'Idempotency-Expires', 'ETag', 'Location', 'Retry-After']) {
+      expect(answer.headers['access-control-expose-headers']).toContain(name);
+    }
+  });
+
+  it('is told nothing when its origin is not', async () => {
+    const answer = await request(service.baseUrl).get('/v1/orders').set('Origin', 'https://evil.example');
+    expect(answer.headers['access-control-allow-origin']).toBeUndefined();
+  });
+});
+
+describe('the log', () => {
+  let service: TestApp;
+  let lines: Record<string, unknown>[];
+  beforeAll(async () => (service = await TestApp.start()));
+  afterAll(() => service.stop());
+  beforeEach(() => {
+    lines = [];
+    jest.spyOn(Logger.prototype, 'log').mockImplementation((message: unknown) => {
+      lines.push(message as Record<string, unknown>);
+    });
+  });
+  afterEach(() => {
+    jest.restoreAllMocks();
+  });
+
+  const line = (requestId: string) =>
+    waitFor(() => lines.find((entry) => entry.requestId === requestId), { description: `the line of ${requestId}` });
+
+  it('has one line for each request, with tenant, endpoint and outcome, the key as a hash, and no body', async () => {
+    const secret = 'do-not-log-me';
+    const order = newOrder({ metadata: { secret } });
+    const post = (id: string, body: unknown) =>
+      service.as().post('/v1/orders', body, 'plain-key', { 'X-Request-Id': id });
+    await post('one', order);
+    await post('two', order);
+    await post('three', newOrder());
+
+    const common = { method: 'POST', path: '/v1/orders', tenantId: ACME.tenantId, endpoint: 'orders.create' };
+    expect(await line('one')).toMatchObject({ ...common, status: 201, outcome: 'executed' });
+    expect(await line('two')).toMatchObject({ ...common, status: 201, outcome: 'replayed' });
+    expect(await line('three')).toMatchObject({ ...common, status: 422, outcome: 'mismatch' });
+    expect((await line('one')).keyHash).toBe((await line('three')).keyHash);
+    expect(lines).toHaveLength(3);
+    for (const text of [secret, 'plain-key', ACME.key]) expect(JSON.stringify(lines)).not.toContain(text);
+  });
+
+  it('hides the key in the path of its status, and makes an id of its own for one that is not sane', async () => {
+    const { headers } = await service.as().get('/v1/idempotency-keys/plain-key', { 'X-Request-Id': 'a b\tc' });
+    expect(headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+    expect(await line(headers['x-request-id']!)).toMatchObject({ path: '/v1/idempotency-keys/…', status: 200 });
+  });
+});
