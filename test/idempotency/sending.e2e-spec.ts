@@ -30,7 +30,7 @@ describe('K10: a handler that sends its answer itself, which cannot be seen at b
       () => (answer = 'cut'),
     );
     return waitFor(() => answer, { timeoutMs: 3_000 }).then(
-      (arrived) => arrived!,
+      (arrived) => arrived,
       () => 'no answer',
     );
   }
@@ -100,8 +100,8 @@ describe('K10: a handler that sends its answer itself, which cannot be seen at b
       const again = await send();
       return again.body?.code === 'idempotency-key-in-use' ? undefined : again;
     });
-    expect(retry!.status).toBe(201);
-    if (first) expectReplayOf(first, retry!);
+    expect(retry.status).toBe(201);
+    if (first) expectReplayOf(first, retry);
     expect(routes.calls).toBe(1);
     expect(await service.database.counts()).toEqual(ONCE);
   });

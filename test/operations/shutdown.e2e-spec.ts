@@ -59,7 +59,7 @@ describe('K24: SIGTERM', () => {
     expect((await service.request('GET', '/health/ready')).status).toBe(503);
     expect((await service.request('GET', '/health/live')).status).toBe(200);
 
-    holds.forEach(({ release }) => release());
+    holds.forEach((hold) => hold.release());
     const answers = await Promise.all(inFlight);
     expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: IN_FLIGHT }, () => 201));
     expect(answers.every((answer) => answer.headers.connection === 'close')).toBe(true);
