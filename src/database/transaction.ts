@@ -2,7 +2,7 @@ import type { PoolClient, QueryResult, QueryResultRow } from 'pg';
 import type { EntityManager, QueryRunner } from 'typeorm';
 import { connect, isLost, release } from './connection.js';
 import { DatabaseUnavailableError, OutcomeUnknownError, TransactionAbortedError } from './database.errors.js';
-import { sqlStateOf, SqlState } from './sql-state.js';
+import { endsSession, sqlStateOf, SqlState } from './sql-state.js';
 
 /** One SQL statement with its parameters. Without parameters it may hold several commands, separated by semicolons. */
 export interface Statement {
@@ -35,6 +35,7 @@ export class Transaction {
   private begun: Promise<unknown> = Promise.resolve();
   private doomedBy: { readonly cause: unknown } | undefined;
   private joined = { open: 0 };
+  private severedBy: unknown;
   private discarded = false;
   private ended = false;
 
@@ -155,7 +156,7 @@ export class Transaction {
     } catch (error) {
       throw await this.abandon(error);
     }
-    if (isLost(this.runner)) throw await this.abandon();
+    if (isLost(this.runner, this.severedBy)) throw await this.abandon(this.severedBy); // COMMIT was never sent
     const pending = this.send([...this.closing, { text: 'COMMIT' }]);
     const outcomes = await Promise.allSettled(pending);
     const commit = outcomes.at(-1)!;
@@ -198,7 +199,10 @@ export class Transaction {
   private send(statements: readonly Statement[]): Promise<QueryResult>[] {
     return statements.map(({ text, values }) => {
       const pending = this.client.query(text, values as unknown[] | undefined);
-      pending.catch(() => undefined); // looked at later; a pipelined failure must not count as unhandled meanwhile
+      // Looked at later, by whoever waits for it; a pipelined failure must not count as unhandled meanwhile.
+      pending.catch((error: unknown) => {
+        if (endsSession(error)) this.severedBy = error;
+      });
       return pending;
     });
   }

@@ -1,43 +1,68 @@
-import express, { type NextFunction, type Request, type RequestHandler, type Response } from 'express';
+import type { Readable } from 'node:stream';
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import type { Request, RequestHandler } from 'express';
+import getRawBody from 'raw-body';
 import { Problem } from './problem.js';
 import { MalformedJson, PayloadTooLarge, UnsupportedMediaType } from './problems.js';
 import { MalformedJsonError, parseStrictJson } from './strict-json.js';
 
 const WRITING = new Set(['POST', 'PUT', 'PATCH']);
 
+/** Content codings (RFC 9110, section 8.4.1) and what undoes them. */
+const CODINGS: ReadonlyMap<string, (request: Request) => Readable> = new Map([
+  ['identity', (request: Request): Readable => request],
+  ['gzip', (request: Request) => request.pipe(createGunzip())],
+  ['x-gzip', (request: Request) => request.pipe(createGunzip())],
+  ['deflate', (request: Request) => request.pipe(createInflate())],
+  ['br', (request: Request) => request.pipe(createBrotliDecompress())],
+]);
+
 /**
  * Middleware that reads the body of POST, PUT and PATCH as strict JSON into `request.body`; on other methods a body is
  * not read.
  *
- * Refuses with `unsupported-media-type`, `payload-too-large` or `malformed-json`, all before any key is touched. A
- * request without a body has `request.body` undefined; whether it needs one is for validation to say.
+ * Refuses with `unsupported-media-type`, `payload-too-large` or `malformed-json`, all before any key is touched, and as
+ * soon as it can be known: nobody has to send the rest of a body that is too large. A request without a body has
+ * `request.body` undefined; whether it needs one is for validation to say.
  *
  * @param limit bytes, after decompression
  */
 export function jsonBody(limit: number): RequestHandler {
-  const readBytes = express.raw({ type: () => true, limit });
   return (request, response, next) => {
-    if (!WRITING.has(request.method)) return next();
-    if (hasBody(request) && !isJson(request)) {
-      return next(new Problem(UnsupportedMediaType, 'Send the body as application/json in UTF-8.'));
+    request.body = undefined;
+    if (!WRITING.has(request.method) || !hasBody(request)) return next();
+    const refuse = (error: unknown): void => {
+      response.setHeader('Connection', 'close'); // the rest of the body is not waited for
+      next(error);
+    };
+    const decode = CODINGS.get((request.headers['content-encoding'] ?? 'identity').toLowerCase());
+    if (!isJson(request)) {
+      return refuse(new Problem(UnsupportedMediaType, 'Send the body as application/json in UTF-8.'));
     }
-    readBytes(request, response, (error?: unknown) => {
-      if (error) next(problemOfReading(error));
-      else parse(request, response, next);
-    });
+    if (!decode) return refuse(new Problem(UnsupportedMediaType, 'The content encoding is not supported.'));
+    if (Number(request.headers['content-length'] ?? 0) > limit) return refuse(tooLarge());
+    getRawBody(decode(request), { limit }).then(
+      (bytes) => {
+        try {
+          if (bytes.length > 0) request.body = parseStrictJson(bytes);
+        } catch (error) {
+          return next(error instanceof MalformedJsonError ? new Problem(MalformedJson, error.message) : error);
+        }
+        next();
+      },
+      ({ type }: { type?: string }) => {
+        refuse(
+          type === 'entity.too.large'
+            ? tooLarge()
+            : new Problem(MalformedJson, 'The body did not arrive as it was announced.'),
+        );
+      },
+    );
   };
 }
 
-function parse(request: Request, _response: Response, next: NextFunction): void {
-  const bytes: unknown = request.body;
-  request.body = undefined;
-  if (!Buffer.isBuffer(bytes) || bytes.length === 0) return next();
-  try {
-    request.body = parseStrictJson(bytes);
-  } catch (error) {
-    return next(error instanceof MalformedJsonError ? new Problem(MalformedJson, error.message) : error);
-  }
-  next();
+function tooLarge(): Problem {
+  return new Problem(PayloadTooLarge, 'The body is larger than this route reads.');
 }
 
 /** RFC 9112, section 6: a message has a body when it says how long it is. */
@@ -50,12 +75,4 @@ function isJson({ headers }: Request): boolean {
   const [type, ...parameters] = (headers['content-type'] ?? '').split(';').map((part) => part.trim().toLowerCase());
   if (type !== 'application/json') return false;
   return parameters.every((parameter) => !parameter.startsWith('charset=') || /^charset="?utf-?8"?$/.test(parameter));
-}
-
-function problemOfReading(error: unknown): unknown {
-  const { status } = error as { status?: unknown };
-  if (status === 413) return new Problem(PayloadTooLarge, 'The body is larger than this route reads.');
-  if (status === 415) return new Problem(UnsupportedMediaType, 'The content encoding is not supported.');
-  if (status === 400) return new Problem(MalformedJson, 'The body did not arrive as announced.');
-  return error;
 }

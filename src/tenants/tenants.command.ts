@@ -13,22 +13,24 @@ const USAGE = `Usage:
 
 type Command = (directory: TenantDirectory, argument: string) => Promise<void>;
 
-const COMMANDS: Readonly<Record<string, Command>> = {
-  create: async (directory, name) => tell(await directory.create(name)),
-  rotate: async (directory, name) => tell(await directory.rotate(name)),
-  revoke: async (directory, keyId) => {
-    await directory.revoke(keyId);
-    console.log(`The key ${keyId} is revoked.`);
-  },
-  list: async (directory) => {
-    const keys = await directory.list();
-    if (keys.length === 0) return console.log('There is no tenant yet.');
-    for (const { tenant, keyId, hint, createdAt, revokedAt } of keys) {
-      const state = revokedAt ? `revoked ${revokedAt.toISOString()}` : 'active';
-      console.log(`${tenant}  ${keyId}  ${hint}...  made ${createdAt.toISOString()}  ${state}`);
-    }
-  },
-};
+const COMMANDS = new Map<string, Command>(
+  Object.entries<Command>({
+    create: async (directory, name) => tell(await directory.create(name)),
+    rotate: async (directory, name) => tell(await directory.rotate(name)),
+    revoke: async (directory, keyId) => {
+      await directory.revoke(keyId);
+      console.log(`The key ${keyId} is revoked.`);
+    },
+    list: async (directory) => {
+      const keys = await directory.list();
+      if (keys.length === 0) return console.log('There is no tenant yet.');
+      for (const { tenant, keyId, hint, createdAt, revokedAt } of keys) {
+        const state = revokedAt ? `revoked ${revokedAt.toISOString()}` : 'active';
+        console.log(`${tenant}  ${keyId}  ${hint}...  made ${createdAt.toISOString()}  ${state}`);
+      }
+    },
+  }),
+);
 
 function tell({ tenantId, keyId, key }: IssuedKey): void {
   console.log(`tenant ${tenantId}\nkey id ${keyId}\nkey    ${key}\n\nKeep the key now: it is not shown again.`);
@@ -37,7 +39,7 @@ function tell({ tenantId, keyId, key }: IssuedKey): void {
 /** `npm run tenants`: who may use the service. */
 await runCommand(async ({ database }) => {
   const [command, argument, ...rest] = process.argv.slice(2);
-  const run = command === undefined ? undefined : COMMANDS[command];
+  const run = COMMANDS.get(command ?? '');
   const complete = command === 'list' ? argument === undefined : argument !== undefined && rest.length === 0;
   if (!run || !complete) throw new TenantError(USAGE);
   await withDatabase(database, async (url) => {
