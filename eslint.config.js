@@ -38,7 +38,7 @@ export default tseslint.config(
   ...tseslint.configs.recommendedTypeChecked,
   prettier,
   {
-    languageOptions: { parserOptions: { projectService: { allowDefaultProject: ['*.js', 'test/support/*.js'] } } },
+    languageOptions: { parserOptions: { projectService: true } },
     plugins: { 'import-x': importX },
     settings: { 'import-x/resolver-next': [createNodeResolver({ extensionAlias: { '.js': ['.ts', '.js'] } })] },
     rules: {
@@ -66,8 +66,23 @@ export default tseslint.config(
     },
   },
   {
-    files: ['**/*.js'],
     ...tseslint.configs.disableTypeChecked,
-    languageOptions: { globals: { process: 'readonly', console: 'readonly', URL: 'readonly' } },
+    files: ['**/*.js', '**/*.mjs'],
+    languageOptions: {
+      ...tseslint.configs.disableTypeChecked.languageOptions,
+      globals: Object.fromEntries(
+        [
+          'process',
+          'console',
+          'URL',
+          'Buffer',
+          'performance',
+          'setTimeout',
+          'clearTimeout',
+          'setImmediate',
+          'fetch',
+        ].map((name) => [name, 'readonly']),
+      ),
+    },
   },
 );

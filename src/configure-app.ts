@@ -3,7 +3,6 @@ import { VersioningType } from '@nestjs/common';
 import type { CorsOptions } from '@nestjs/common/internal';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
-import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import helmet, { type HelmetOptions } from 'helmet';
 import { AppModule } from './app.module.js';
 import type { Settings } from './config/settings.js';
@@ -12,6 +11,7 @@ import { jsonBody } from './http/json-body.js';
 import { knownRoutes } from './http/known-routes.js';
 import { ProblemRenderer } from './http/problem-renderer.js';
 import { Drain } from './operations/drain.js';
+import { describeApi } from './openapi.js';
 import { createLogger } from './operations/logger.js';
 import { requestLog } from './operations/request-log.js';
 import { Login } from './tenants/login.js';
@@ -71,21 +71,4 @@ function corsOptions(origins: readonly string[]): CorsOptions {
     exposedHeaders: ['Idempotent-Replayed', 'Idempotency-Expires', 'ETag', 'Location', 'Retry-After', 'X-Request-Id'],
     maxAge: 600,
   };
-}
-
-function describeApi(app: NestExpressApplication, retention: number): void {
-  const description = new DocumentBuilder()
-    .setTitle('Orders and payments')
-    .setDescription(
-      `A service on which every request may safely arrive more than once. The answer to a request under an Idempotency-Key is kept for ${retention / 3_600_000} hours from its completion.`,
-    )
-    .setVersion('1')
-    .setOpenAPIVersion('3.1.0')
-    .addBearerAuth({ type: 'http', scheme: 'bearer', description: 'An API key' })
-    .addSecurityRequirements('bearer')
-    .build();
-  SwaggerModule.setup('docs', app, () => SwaggerModule.createDocument(app, description), {
-    jsonDocumentUrl: 'openapi.json',
-    yamlDocumentUrl: 'openapi.yaml',
-  });
 }

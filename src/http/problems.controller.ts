@@ -1,15 +1,24 @@
 import { Controller, Get, Header, Param, VERSION_NEUTRAL } from '@nestjs/common';
-import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
+import { ApiOkResponse, ApiOperation, ApiParam, ApiProduces, ApiTags } from '@nestjs/swagger';
+import { ApiProblems } from './api-problems.decorator.js';
 import { findProblemType, Problem } from './problem.js';
 import { NotFound } from './problems.js';
 
 /** The pages behind the `type` of problem documents (RFC 9457, section 3.1.1). */
+@ApiTags('Problems')
 @Controller({ path: 'problems', version: VERSION_NEUTRAL })
 export class ProblemsController {
   @Get(':code')
   @Header('Content-Type', 'text/html; charset=utf-8')
   @ApiProduces('text/html')
-  @ApiOkResponse({ schema: { type: 'string' } })
+  @ApiOperation({
+    operationId: 'getProblem',
+    summary: 'Explain a problem',
+    description: 'What happened, and the way out.',
+  })
+  @ApiParam({ name: 'code', description: 'The `code` of a problem document', example: NotFound.code })
+  @ApiOkResponse({ description: 'A page for people', schema: { type: 'string' } })
+  @ApiProblems(NotFound)
   show(@Param('code') code: string): string {
     const type = findProblemType(code);
     if (!type) throw new Problem(NotFound, 'There is no problem of this name.');

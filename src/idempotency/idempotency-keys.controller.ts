@@ -1,5 +1,5 @@
 import { Controller, Get, Inject, Param, Req } from '@nestjs/common';
-import { ApiOkResponse, ApiProperty } from '@nestjs/swagger';
+import { ApiOkResponse, ApiOperation, ApiParam, ApiProperty, ApiTags } from '@nestjs/swagger';
 import type { Request } from 'express';
 import { UnitOfWork } from '../database/unit-of-work.js';
 import { parseIdempotencyKey } from './idempotency-key.js';
@@ -20,7 +20,7 @@ class KeyStatus {
   })
   recoveryPoint!: string | null;
 
-  @ApiProperty({ type: Number, nullable: true, example: 201 })
+  @ApiProperty({ type: 'integer', nullable: true, example: 201 })
   responseStatus!: number | null;
 
   @ApiProperty({ type: String, format: 'date-time' })
@@ -42,6 +42,7 @@ class KeyStatusList {
 }
 
 /** Tells a client, or whoever helps it, what became of a key. Never what the answer said. */
+@ApiTags('Idempotency keys')
 @Controller({ path: 'idempotency-keys', version: '1' })
 export class IdempotencyKeysController {
   constructor(
@@ -49,9 +50,35 @@ export class IdempotencyKeysController {
     @Inject(IDEMPOTENCY_OPTIONS) private readonly options: IdempotencyOptions,
   ) {}
 
-  /** The tenant's records under a key, one for each endpoint it was used at. */
   @Get(':key')
-  @ApiOkResponse({ type: KeyStatusList })
+  @ApiOperation({
+    operationId: 'getIdempotencyKey',
+    summary: 'Tell what became of a key',
+    description: "The tenant's records under it, one for each endpoint it was used at; none when it is unknown.",
+  })
+  @ApiParam({
+    name: 'key',
+    description: 'The key, as it was sent or without its quotes',
+    example: '5f1c3f0e-7a55-4d0e-9b57-0f6a3a2b8c11',
+  })
+  @ApiOkResponse({
+    description: 'The records, oldest first',
+    type: KeyStatusList,
+    example: {
+      data: [
+        {
+          endpoint: 'orders.create',
+          status: 'completed',
+          recoveryPoint: null,
+          responseStatus: 201,
+          createdAt: '2026-11-29T20:11:41.690Z',
+          completedAt: '2026-11-29T20:11:41.698Z',
+          expiresAt: '2026-11-30T20:11:41.698Z',
+          leaseUntil: null,
+        },
+      ],
+    },
+  })
   async show(@Req() request: Request, @Param('key') written: string): Promise<KeyStatusList> {
     const parsed = parseIdempotencyKey([written]);
     if ('problem' in parsed) return { data: [] };

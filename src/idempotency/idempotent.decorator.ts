@@ -1,6 +1,8 @@
 import { applyDecorators, SetMetadata } from '@nestjs/common';
-import { ApiExtension, ApiHeader, ApiResponse } from '@nestjs/swagger';
+import { ApiExtension, ApiHeader } from '@nestjs/swagger';
+import { ApiProblems } from '../http/api-problems.decorator.js';
 import type { FingerprintRules } from './fingerprint.js';
+import { KeyInUse, KeyInvalid, KeyMissing, KeyReused } from './idempotency.problems.js';
 
 export interface IdempotentOptions {
   /** A stable name such as `orders.create`, part of each key's scope. Never rename it: every key would be forgotten. */
@@ -42,7 +44,6 @@ export function Idempotent(options: IdempotentOptions): MethodDecorator {
         'One key for each operation that is meant to happen once: 1 to 255 printable ASCII characters, bare or as a string in double quotes. Its scope is the tenant and this endpoint. The answer is kept until the time in its Idempotency-Expires header; until then a repeat gets it byte for byte, with Idempotent-Replayed: true.',
       schema: { type: 'string', minLength: 1, maxLength: 255, example: '5f1c3f0e-7a55-4d0e-9b57-0f6a3a2b8c11' },
     }),
-    ApiResponse({ status: 409, description: 'idempotency-key-in-use: the first request with this key still runs' }),
-    ApiResponse({ status: 422, description: 'idempotency-key-reused: the key was used for another request' }),
+    ApiProblems(...(required ? [KeyMissing] : []), KeyInvalid, KeyInUse, KeyReused),
   );
 }

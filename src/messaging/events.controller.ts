@@ -1,12 +1,14 @@
 import { Controller, Get, Query } from '@nestjs/common';
-import { ApiOkResponse, ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
+import { ApiOkResponse, ApiOperation, ApiProperty, ApiPropertyOptional, ApiTags } from '@nestjs/swagger';
 import { Matches } from 'class-validator';
+import { ApiProblems } from '../http/api-problems.decorator.js';
 import { foreignCursor, limitOf, PageQuery, positionOf } from '../http/page-query.js';
 import { encodeCursor } from '../http/pagination.js';
+import { OutcomeUnknown, ValidationFailed } from '../http/problems.js';
 import { Optional } from '../http/request-model.js';
 import { UUID } from '../http/uuid-param.pipe.js';
 import { CurrentTenant } from '../tenants/current-tenant.decorator.js';
-import { CloudEvent, toCloudEvent } from './cloud-event.js';
+import { CloudEvent, EVENT_EXAMPLE, toCloudEvent } from './cloud-event.js';
 import { EventLog } from './event-log.js';
 
 class EventsQuery extends PageQuery {
@@ -25,13 +27,24 @@ class EventPage {
 }
 
 /** The tenant's log of what happened. */
+@ApiTags('Events')
 @Controller({ path: 'events', version: '1' })
 export class EventsController {
   constructor(private readonly log: EventLog) {}
 
-  /** Events behind the cursor, oldest first. Whoever follows the cursor misses none. */
   @Get()
-  @ApiOkResponse({ type: EventPage })
+  @ApiOperation({
+    operationId: 'listEvents',
+    summary: 'Read the log of events',
+    description:
+      'Events behind the cursor, oldest first, those of one aggregate in the order of their versions. Whoever follows the cursor misses none.',
+  })
+  @ApiOkResponse({
+    description: 'A page of events',
+    type: EventPage,
+    example: { data: [EVENT_EXAMPLE], nextCursor: encodeCursor(['1']) },
+  })
+  @ApiProblems(ValidationFailed, OutcomeUnknown) // to read gives events their places, which is a commit
   async list(@CurrentTenant() tenantId: string, @Query() query: EventsQuery): Promise<EventPage> {
     const [after] = positionOf(query, 1) ?? ['0'];
     if (!/^\d{1,18}$/.test(after!)) throw foreignCursor();

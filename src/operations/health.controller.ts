@@ -1,11 +1,24 @@
 import { Controller, Get, VERSION_NEUTRAL } from '@nestjs/common';
-import { ApiOkResponse } from '@nestjs/swagger';
+import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { AcrossTenants } from '../database/across-tenants.js';
+import { ApiProblems } from '../http/api-problems.decorator.js';
 import { Problem } from '../http/problem.js';
 import { ServiceUnavailable } from '../http/problems.js';
 import { Drain } from './drain.js';
 
+const Ok = (description: string) =>
+  ApiOkResponse({
+    description,
+    schema: {
+      type: 'object',
+      required: ['status'],
+      properties: { status: { type: 'string', enum: ['ok'] } },
+      example: { status: 'ok' },
+    },
+  });
+
 /** For whoever starts, stops and routes to this process. */
+@ApiTags('Health')
 @Controller({ path: 'health', version: VERSION_NEUTRAL })
 export class HealthController {
   constructor(
@@ -13,16 +26,21 @@ export class HealthController {
     private readonly drain: Drain,
   ) {}
 
-  /** The process runs. */
   @Get('live')
-  @ApiOkResponse({ schema: { example: { status: 'ok' } } })
+  @ApiOperation({ operationId: 'getLiveness', summary: 'Tell whether the process runs' })
+  @Ok('The process runs')
   live(): { status: string } {
     return { status: 'ok' };
   }
 
-  /** The process takes requests: it is not stopping, and its database answers. */
   @Get('ready')
-  @ApiOkResponse({ schema: { example: { status: 'ok' } } })
+  @ApiOperation({
+    operationId: 'getReadiness',
+    summary: 'Tell whether the process takes requests',
+    description: 'It is not stopping, and its database answers.',
+  })
+  @Ok('The process takes requests')
+  @ApiProblems(ServiceUnavailable)
   async ready(): Promise<{ status: string }> {
     if (this.drain.stopping) {
       throw new Problem(ServiceUnavailable, 'The service is shutting down.', { headers: { 'Retry-After': '1' } });

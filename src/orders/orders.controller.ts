@@ -1,10 +1,24 @@
 import { Body, Controller, Delete, Get, HttpCode, Param, Patch, Post, Put, Query, Res } from '@nestjs/common';
-import { ApiCreatedResponse, ApiNoContentResponse, ApiOkResponse } from '@nestjs/swagger';
+import {
+  ApiBody,
+  ApiCreatedResponse,
+  ApiExtraModels,
+  ApiNoContentResponse,
+  ApiNotModifiedResponse,
+  ApiOkResponse,
+  ApiOperation,
+  ApiParam,
+  ApiTags,
+  getSchemaPath,
+} from '@nestjs/swagger';
 import type { Response } from 'express';
+import { ApiIfMatch, ApiIfNoneMatch, headerRefs } from '../http/api-headers.decorator.js';
+import { ApiProblems } from '../http/api-problems.decorator.js';
 import { type Conditions, RequestConditions } from '../http/conditions.js';
 import { foreignCursor, limitOf, positionOf } from '../http/page-query.js';
 import { encodeCursor } from '../http/pagination.js';
 import { etagOf } from '../http/preconditions.js';
+import { NotFound, PreconditionFailed, PreconditionRequired, ValidationFailed } from '../http/problems.js';
 import { UuidParam } from '../http/uuid-param.pipe.js';
 import { Idempotent } from '../idempotency/idempotent.decorator.js';
 import { SafeToRepeat } from '../idempotency/safe-to-repeat.decorator.js';
@@ -13,20 +27,54 @@ import { ExternalRefParam } from './external-ref-param.pipe.js';
 import { NewOrder } from './dto/new-order.js';
 import { OrderChanges, StatusAssignment } from './dto/order-changes.js';
 import { OrderQuery } from './dto/order-query.js';
+import { CHANGES_EXAMPLES, NEW_ORDER_EXAMPLES, ORDER_EXAMPLE } from './dto/order-examples.js';
 import { OrderPage, OrderView, viewOf } from './dto/order-view.js';
+import { DuplicateExternalRef, OrderDeleted, OrderNotEditable } from './order.problems.js';
 import { OrdersService, type Written } from './orders.service.js';
 
+const ORDER_ID = ORDER_EXAMPLE.id;
+const IdParam = () =>
+  ApiParam({
+    name: 'id',
+    description: "The order's id",
+    schema: { type: 'string', format: 'uuid' },
+    example: ORDER_ID,
+  });
+const NewOrderBody = () =>
+  ApiBody({ schema: { $ref: getSchemaPath(NewOrder) }, required: true, examples: NEW_ORDER_EXAMPLES });
+const Created = () =>
+  ApiCreatedResponse({
+    description: 'Created',
+    type: OrderView,
+    example: ORDER_EXAMPLE,
+    headers: headerRefs('ETag', 'Location'),
+  });
+const Shown = (description: string, example: OrderView = ORDER_EXAMPLE) =>
+  ApiOkResponse({ description, type: OrderView, example, headers: headerRefs('ETag') });
+
+const LAST_WRITE_WINS = 'The ETag of the version that is meant. Left out: whatever the version.';
+const ONLY_IF_ABSENT = '`*`: only where there is no such order yet.';
+
+@ApiTags('Orders')
+@ApiExtraModels(NewOrder, OrderChanges, StatusAssignment)
 @Controller({ path: 'orders', version: '1' })
 export class OrdersController {
   constructor(private readonly orders: OrdersService) {}
 
-  /** Creates an order. */
   @Post()
+  @ApiOperation({
+    operationId: 'createOrder',
+    summary: 'Create an order',
+    description:
+      'Safe to repeat under its Idempotency-Key. Send an `externalRef` as well: it protects even after the key has expired.',
+  })
   @Idempotent({
     endpoint: 'orders.create',
     fingerprint: { defaults: { 'items[].quantity': 1, metadata: {} }, volatile: ['clientContext'] },
   })
-  @ApiCreatedResponse({ type: OrderView })
+  @NewOrderBody()
+  @Created()
+  @ApiProblems(ValidationFailed, [DuplicateExternalRef, { orderId: ORDER_ID }])
   async create(
     @CurrentTenant() tenantId: string,
     @Body() order: NewOrder,
@@ -35,9 +83,18 @@ export class OrdersController {
     return show(response, { order: await this.orders.create(tenantId, order), created: true });
   }
 
-  /** Orders, oldest first. */
   @Get()
-  @ApiOkResponse({ type: OrderPage })
+  @ApiOperation({
+    operationId: 'listOrders',
+    summary: 'List orders',
+    description: 'Oldest first. Orders that stay unchanged meanwhile come exactly once.',
+  })
+  @ApiOkResponse({
+    description: 'A page of orders',
+    type: OrderPage,
+    example: { data: [ORDER_EXAMPLE], nextCursor: null },
+  })
+  @ApiProblems(ValidationFailed)
   async list(@CurrentTenant() tenantId: string, @Query() query: OrderQuery): Promise<OrderPage> {
     const limit = limitOf(query);
     const orders = await this.orders.list(tenantId, query, afterOf(query), limit + 1);
@@ -47,7 +104,12 @@ export class OrdersController {
   }
 
   @Get(':id')
-  @ApiOkResponse({ type: OrderView })
+  @ApiOperation({ operationId: 'getOrder', summary: 'Read an order' })
+  @IdParam()
+  @ApiIfNoneMatch('The ETag of the version that is known: where it is current, the answer is 304.', '"1"')
+  @Shown('The order')
+  @ApiNotModifiedResponse({ description: 'The version is known already', headers: headerRefs('ETag') })
+  @ApiProblems(NotFound)
   async read(
     @CurrentTenant() tenantId: string,
     @Param('id', UuidParam) id: string,
@@ -61,10 +123,26 @@ export class OrdersController {
     return undefined;
   }
 
-  /** Creates the order of that external reference, or replaces its content. */
   @Put('by-external-ref/:externalRef')
   @SafeToRepeat('natural-key')
-  @ApiOkResponse({ type: OrderView })
+  @ApiOperation({
+    operationId: 'putOrderByExternalRef',
+    summary: 'Create or replace the order of an external reference',
+    description:
+      'Where the order has this content already nothing changes. Id and `createdAt` stay when the content is replaced.',
+  })
+  @ApiParam({
+    name: 'externalRef',
+    description: "The order's name in your system; a body that names another one is refused",
+    schema: { type: 'string', minLength: 1, maxLength: 255 },
+    example: ORDER_EXAMPLE.externalRef,
+  })
+  @ApiIfMatch({ description: LAST_WRITE_WINS })
+  @ApiIfNoneMatch(ONLY_IF_ABSENT, '*')
+  @NewOrderBody()
+  @Shown('Replaced, or unchanged')
+  @Created()
+  @ApiProblems(ValidationFailed, [OrderNotEditable, { orderId: ORDER_ID }], PreconditionFailed)
   async putByExternalRef(
     @CurrentTenant() tenantId: string,
     @Param('externalRef', ExternalRefParam) externalRef: string,
@@ -76,10 +154,28 @@ export class OrdersController {
     return show(response, await this.orders.putByRef(tenantId, externalRef, order, conditions));
   }
 
-  /** Creates the order under an id of your choice, or replaces its content. */
   @Put(':id')
   @SafeToRepeat('client-chosen-id')
-  @ApiOkResponse({ type: OrderView })
+  @ApiOperation({
+    operationId: 'putOrder',
+    summary: 'Create an order under an id of your choice, or replace its content',
+    description: 'Where the order has this content already nothing changes. Other content needs If-Match.',
+  })
+  @IdParam()
+  @ApiIfMatch({ description: 'The ETag of the version to replace; needed to change an order that exists.' })
+  @ApiIfNoneMatch(ONLY_IF_ABSENT, '*')
+  @NewOrderBody()
+  @Shown('Replaced, or unchanged')
+  @Created()
+  @ApiProblems(
+    ValidationFailed,
+    NotFound,
+    [DuplicateExternalRef, { orderId: ORDER_ID }],
+    [OrderNotEditable, { orderId: ORDER_ID }],
+    OrderDeleted,
+    PreconditionFailed,
+    PreconditionRequired,
+  )
   async put(
     @CurrentTenant() tenantId: string,
     @Param('id', UuidParam) id: string,
@@ -90,10 +186,24 @@ export class OrdersController {
     return show(response, await this.orders.put(tenantId, id, order, conditions));
   }
 
-  /** Replaces the members that are given. */
   @Patch(':id')
+  @ApiOperation({
+    operationId: 'updateOrder',
+    summary: 'Change an order',
+    description: 'Each member that is given replaces the present one whole.',
+  })
   @Idempotent({ endpoint: 'orders.update', key: 'optional', fingerprint: { defaults: { 'items[].quantity': 1 } } })
-  @ApiOkResponse({ type: OrderView })
+  @IdParam()
+  @ApiIfMatch({ required: true, description: 'The ETag of the version that the change is meant for.' })
+  @ApiBody({ schema: { $ref: getSchemaPath(OrderChanges) }, required: true, examples: CHANGES_EXAMPLES })
+  @Shown('Changed, or unchanged')
+  @ApiProblems(
+    ValidationFailed,
+    NotFound,
+    [OrderNotEditable, { orderId: ORDER_ID }],
+    PreconditionFailed,
+    PreconditionRequired,
+  )
   async change(
     @CurrentTenant() tenantId: string,
     @Param('id', UuidParam) id: string,
@@ -104,10 +214,22 @@ export class OrdersController {
     return show(response, { order: await this.orders.change(tenantId, id, changes, conditions), created: false });
   }
 
-  /** Assigns the status. */
   @Put(':id/status')
   @SafeToRepeat('absolute-state')
-  @ApiOkResponse({ type: OrderView })
+  @ApiOperation({
+    operationId: 'setOrderStatus',
+    summary: 'Cancel an order',
+    description: 'The status is assigned: where the order is cancelled already nothing changes.',
+  })
+  @IdParam()
+  @ApiIfMatch({ description: LAST_WRITE_WINS })
+  @ApiBody({
+    schema: { $ref: getSchemaPath(StatusAssignment) },
+    required: true,
+    examples: { cancelled: { value: { status: 'cancelled' } } },
+  })
+  @Shown('The order, cancelled', { ...ORDER_EXAMPLE, status: 'cancelled', version: 2 })
+  @ApiProblems(ValidationFailed, NotFound, [OrderNotEditable, { orderId: ORDER_ID }], PreconditionFailed)
   async assignStatus(
     @CurrentTenant() tenantId: string,
     @Param('id', UuidParam) id: string,
@@ -121,7 +243,15 @@ export class OrdersController {
   @Delete(':id')
   @SafeToRepeat('same-effect')
   @HttpCode(204)
-  @ApiNoContentResponse()
+  @ApiOperation({
+    operationId: 'deleteOrder',
+    summary: 'Delete an order',
+    description: 'One without any payment. Its id stays spent, its `externalRef` becomes free.',
+  })
+  @IdParam()
+  @ApiIfMatch({ description: LAST_WRITE_WINS })
+  @ApiNoContentResponse({ description: 'Deleted' })
+  @ApiProblems(NotFound, [OrderNotEditable, { orderId: ORDER_ID }], PreconditionFailed)
   async delete(
     @CurrentTenant() tenantId: string,
     @Param('id', UuidParam) id: string,

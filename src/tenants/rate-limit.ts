@@ -3,7 +3,7 @@ import { RateLimiterMemory, type RateLimiterRes } from 'rate-limiter-flexible';
 import { Problem, problemType } from '../http/problem.js';
 import { callerOf } from './login.js';
 
-const RateLimited = problemType({
+export const RateLimited = problemType({
   code: 'rate-limited',
   status: 429,
   title: 'Too many requests',

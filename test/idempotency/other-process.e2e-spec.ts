@@ -222,6 +222,32 @@ describe('M38: two replicas of the service', () => {
     expect(await database.counts()).toEqual({ orders: 10, events: 10, keys: 10 });
   });
 
+  it('replay what the other has done, even while a first of their own hangs that has lost its connection', async () => {
+    await start({ IDEMPOTENCY_WAIT: '300ms' });
+    second = await startWithTestRoutes({ IDEMPOTENCY_WAIT: '20s' }, { database });
+    second.routes.work = ({ tenantId }) => second.routes.createOrder(tenantId);
+    const gate = new Gate();
+    routes.work = async ({ tenantId }) => {
+      await routes.createOrder(tenantId);
+      return gate.pass();
+    };
+    const hanging = send();
+    try {
+      await gate.reached;
+      // As the server does by itself with a session that is idle inside a transaction for too long.
+      await elsewhere.query(`
+        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = 'orders-service' AND state = 'idle in transaction'`);
+      const executed = await second.service.as().post('/v1/test/work', {}, 'k-1');
+      expect([executed.status, executed.headers['idempotent-replayed']]).toEqual([201, undefined]);
+      expectReplayOf(executed, await send());
+    } finally {
+      gate.open();
+      expect((await hanging).status).toBe(503);
+    }
+    expect(await database.counts()).toEqual(ONCE);
+  });
+
   it('K27: give one answer when one is refused and the reason disappears while the other waits', async () => {
     await start({ IDEMPOTENCY_WAIT: '20s' });
     second = await startWithTestRoutes({ IDEMPOTENCY_WAIT: '20s' }, { database });

@@ -126,7 +126,7 @@ describe('M8: claim, effect, event and answer', () => {
   });
 
   // Microtasks decide what is torn here, so a late write is tried at every turn around the commit.
-  const everyTurn = Array.from({ length: 30 }, (_, turns) => turns);
+  const everyTurn = Array.from({ length: 20 }, (_, turns) => turns);
   const late = async (turns: number, write: () => unknown): Promise<void> => {
     await routes.query('SELECT 1');
     for (let turn = 0; turn < turns; turn++) await Promise.resolve();
@@ -148,6 +148,29 @@ describe('M8: claim, effect, event and answer', () => {
       await written;
       const { orders, events, keys } = await service.database.counts();
       if (orders !== events || keys !== (status === 201 ? 1 : 0)) torn.push({ turns, status, orders, events, keys });
+      await service.database.clear();
+    }
+    expect(torn).toEqual([]);
+  });
+
+  it('are whole or not there when it does not wait for its own statements', async () => {
+    jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
+    const torn: unknown[] = [];
+    for (const turns of everyTurn) {
+      let written: Promise<unknown> = Promise.resolve();
+      routes.work = async ({ tenantId }) => {
+        const waitedFor = late(turns, () => undefined);
+        const insert = (id: string) => routes.query('INSERT INTO outbox_heads VALUES ($1)', [id]);
+        written = insert(tenantId)
+          .then(() => insert(uuidv7()))
+          .catch(() => undefined);
+        await waitedFor;
+        return {};
+      };
+      const { status } = await send();
+      await written;
+      const heads = await service.database.count('outbox_heads');
+      if (![0, 2].includes(heads) || (status !== 201 && heads > 0)) torn.push({ turns, status, heads });
       await service.database.clear();
     }
     expect(torn).toEqual([]);

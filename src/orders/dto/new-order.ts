@@ -28,7 +28,13 @@ export class NewOrderItem implements OrderItem {
   @Max(Number.MAX_SAFE_INTEGER)
   quantity: number = 1;
 
-  @ApiProperty({ type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER, example: 1250 })
+  @ApiProperty({
+    type: 'integer',
+    minimum: 0,
+    maximum: Number.MAX_SAFE_INTEGER,
+    example: 1250,
+    description: 'Minor units',
+  })
   @IsInt()
   @Min(0)
   @Max(Number.MAX_SAFE_INTEGER)
@@ -46,12 +52,17 @@ export class NewOrder {
   @IsExternalRef()
   externalRef?: string;
 
-  @ApiProperty({ description: 'ISO 4217', example: 'EUR' })
+  @ApiProperty({ description: 'ISO 4217', pattern: '^[A-Z]{3}$', example: 'EUR' })
   @Matches(/^[A-Z]{3}$/, { message: 'currency must be an ISO 4217 code in capital letters' })
   @IsISO4217CurrencyCode({ message: 'currency must be an ISO 4217 code in capital letters' })
   currency!: string;
 
-  @ApiProperty({ type: [NewOrderItem], minItems: 1, maxItems: 100 })
+  @ApiProperty({
+    type: [NewOrderItem],
+    minItems: 1,
+    maxItems: 100,
+    description: 'Together worth 1 to 2^53 - 1 minor units',
+  })
   @ListOf(() => NewOrderItem)
   @ArrayMinSize(1)
   @ArrayMaxSize(100)
@@ -60,6 +71,7 @@ export class NewOrder {
   @ApiPropertyOptional({
     type: Object,
     additionalProperties: { type: 'string' },
+    maxProperties: 50,
     default: {},
     description: 'At most 50 members',
   })

@@ -13,14 +13,19 @@ export class OrderChanges {
   @ArrayMaxSize(100)
   items?: NewOrderItem[];
 
-  @ApiPropertyOptional({ type: Object, additionalProperties: { type: 'string' }, description: 'At most 50 members' })
+  @ApiPropertyOptional({
+    type: Object,
+    additionalProperties: { type: 'string' },
+    maxProperties: 50,
+    description: 'At most 50 members',
+  })
   @Optional()
   @IsStringMap(50)
   metadata?: Record<string, string>;
 }
 
 export class StatusAssignment {
-  @ApiProperty({ enum: ['cancelled'] })
+  @ApiProperty({ enum: ['cancelled'], example: 'cancelled' })
   @IsIn(['cancelled'], { message: 'status must be cancelled' })
   status!: 'cancelled';
 }

@@ -1,6 +1,7 @@
-import { ApiProperty } from '@nestjs/swagger';
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { type Order, ORDER_STATUSES, type OrderStatus } from '../order.entity.js';
 
+@ApiSchema({ name: 'OrderItem' })
 export class OrderItemView {
   @ApiProperty({ example: 'TEA-EARL-GREY' })
   sku!: string;
@@ -13,17 +14,18 @@ export class OrderItemView {
 }
 
 /** An order as clients and events see it. */
+@ApiSchema({ name: 'Order' })
 export class OrderView {
-  @ApiProperty({ format: 'uuid' })
+  @ApiProperty({ format: 'uuid', example: '01a228ef-4efb-7035-9eea-4dd650750e47' })
   id!: string;
 
-  @ApiProperty({ type: String, nullable: true, example: 'web-10042' })
+  @ApiProperty({ type: String, nullable: true, example: 'web-10042', description: "The order's name in your system" })
   externalRef!: string | null;
 
   @ApiProperty({ enum: ORDER_STATUSES })
   status!: OrderStatus;
 
-  @ApiProperty({ example: 'EUR' })
+  @ApiProperty({ description: 'ISO 4217', example: 'EUR' })
   currency!: string;
 
   @ApiProperty({ type: [OrderItemView] })
@@ -35,7 +37,11 @@ export class OrderView {
   @ApiProperty({ type: Object, additionalProperties: { type: 'string' } })
   metadata!: Record<string, string>;
 
-  @ApiProperty({ type: 'integer', example: 1 })
+  @ApiProperty({
+    type: 'integer',
+    example: 1,
+    description: 'Raised by exactly one with each change; the ETag is made of it',
+  })
   version!: number;
 
   @ApiProperty({ format: 'date-time' })
@@ -49,7 +55,7 @@ export class OrderPage {
   @ApiProperty({ type: [OrderView] })
   data!: OrderView[];
 
-  @ApiProperty({ type: String, nullable: true })
+  @ApiProperty({ type: String, nullable: true, description: 'For `after`; null: this page is the last one' })
   nextCursor!: string | null;
 }
 
