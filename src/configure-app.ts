@@ -6,7 +6,7 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import helmet, { type HelmetOptions } from 'helmet';
 import { AppModule } from './app.module.js';
 import type { Settings } from './config/settings.js';
-import { answerClientErrors } from './http/client-errors.js';
+import { answerBelowExpress } from './http/below-express.js';
 import { jsonBody } from './http/json-body.js';
 import { knownRoutes } from './http/known-routes.js';
 import { ProblemRenderer } from './http/problem-renderer.js';
@@ -41,7 +41,7 @@ export function configureApp(app: NestExpressApplication, { http, idempotency }:
   app.disable('x-powered-by');
   app.disable('etag'); // versions are the only entity tags here
   limitSlowRequests(app.getHttpServer());
-  answerClientErrors(app.getHttpServer(), app.get(ProblemRenderer));
+  answerBelowExpress(app.getHttpServer(), app.get(ProblemRenderer));
   app.use(requestLog());
   app.use(app.get(Drain).handle);
   app.use(helmet(SECURITY_HEADERS));

@@ -41,7 +41,7 @@ export function jsonBody(limit: number): RequestHandler {
     }
     if (!decode) return refuse(new Problem(UnsupportedMediaType, 'The content encoding is not supported.'));
     if (Number(request.headers['content-length'] ?? 0) > limit) return refuse(tooLarge());
-    getRawBody(decode(request), { limit }).then(
+    readUpTo(limit, request, decode(request)).then(
       (bytes) => {
         try {
           if (bytes.length > 0) request.body = parseStrictJson(bytes);
@@ -59,6 +59,19 @@ export function jsonBody(limit: number): RequestHandler {
       },
     );
   };
+}
+
+/** @throws Error with `type` `entity.too.large`, or whatever else went wrong */
+async function readUpTo(limit: number, request: Request, decoded: Readable): Promise<Buffer> {
+  if (decoded === request) return getRawBody(request, { limit });
+  // A decoder goes on after it is not listened to any more, and an error that nobody hears ends the process.
+  decoded.on('error', () => undefined);
+  try {
+    return await getRawBody(decoded, { limit });
+  } finally {
+    request.unpipe();
+    decoded.destroy();
+  }
 }
 
 function tooLarge(): Problem {

@@ -38,7 +38,7 @@ function servedRoutes(): string[] {
 /** The codes that the source declares, those aside that Node's parser answers with before there is a route. */
 function declaredCodes(): string[] {
   return readdirSync(new URL('src', ROOT), { recursive: true, encoding: 'utf8' })
-    .filter((file) => file.endsWith('.ts') && !file.endsWith('client-errors.ts'))
+    .filter((file) => file.endsWith('.ts') && !file.endsWith('below-express.ts'))
     .flatMap((file) => [
       ...read(`src/${file}`).matchAll(/^(?:export )?const \w+ = problemType\(\{\s*code: '([^']+)'/gm),
     ])

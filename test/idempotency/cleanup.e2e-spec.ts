@@ -88,29 +88,6 @@ describe('K11, M12: the cleanup', () => {
     expect(await database.count('idempotency_keys')).toBe(0);
   });
 
-  it('goes in small and quick batches even where Postgres knows nothing of the tenant yet', async () => {
-    await database.query('ALTER TABLE idempotency_keys SET (autovacuum_enabled = off)');
-    try {
-      // Statistics that were made before this tenant had any keys: the planner thinks that it has one.
-      await database.query(`
-        INSERT INTO idempotency_keys (tenant_id, key, endpoint, status, fingerprint, fingerprint_version, response_status,
-                                      response_headers, response_body, created_at, completed_at, expires_at)
-        SELECT gen_random_uuid(), 'k', 'a', 'completed', '\\x00', 0, 200, '{}', 'x', t, t, t + interval '1 day'
-        FROM generate_series(1, 20000), statement_timestamp() AS t`);
-      await database.query('ANALYZE idempotency_keys');
-      await insertCompleted(ACME, 5_000);
-      const run = jest.spyOn(service.app.get(UnitOfWork), 'run');
-      const began = performance.now();
-      expect(await cleanup().run()).toBe(5_000);
-      const batches = await Promise.all(run.mock.results.map(({ value }) => value as Promise<number>));
-      expect(Math.max(...batches)).toBe(500);
-      expect(performance.now() - began).toBeLessThan(5_000);
-      expect(await database.count('idempotency_keys')).toBe(20_000);
-    } finally {
-      await database.query('ALTER TABLE idempotency_keys RESET (autovacuum_enabled)');
-    }
-  });
-
   it('copes with 100,000 expired keys', async () => {
     await insertCompleted(ACME, 100_000);
     expect(await cleanup().run()).toBe(100_000);
@@ -251,4 +228,30 @@ describe('M12: the schedule', () => {
       `datname = current_database() AND application_name = 'orders-service' AND state <> 'idle'`,
     );
   }
+});
+
+// Last, because what Postgres has come to believe of the table outlives a test.
+describe('K11: the cleanup of a tenant that Postgres knows nothing of yet', () => {
+  it('goes in small and quick batches all the same', async () => {
+    await database.query('ALTER TABLE idempotency_keys SET (autovacuum_enabled = off)');
+    try {
+      // Statistics that were made before this tenant had any keys: the planner thinks that it has one.
+      await database.query(`
+        INSERT INTO idempotency_keys (tenant_id, key, endpoint, status, fingerprint, fingerprint_version, response_status,
+                                      response_headers, response_body, created_at, completed_at, expires_at)
+        SELECT gen_random_uuid(), 'k', 'a', 'completed', '\\x00', 0, 200, '{}', 'x', t, t, t + interval '1 day'
+        FROM generate_series(1, 20000), statement_timestamp() AS t`);
+      await database.query('ANALYZE idempotency_keys');
+      await insertCompleted(ACME, 5_000);
+      const run = jest.spyOn(service.app.get(UnitOfWork), 'run');
+      const began = performance.now();
+      expect(await cleanup().run()).toBe(5_000);
+      const batches = await Promise.all(run.mock.results.map(({ value }) => value as Promise<number>));
+      expect(Math.max(...batches)).toBe(500);
+      expect(performance.now() - began).toBeLessThan(5_000);
+      expect(await database.count('idempotency_keys')).toBe(20_000);
+    } finally {
+      await database.query('ALTER TABLE idempotency_keys RESET (autovacuum_enabled)');
+    }
+  });
 });

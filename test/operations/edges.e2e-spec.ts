@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import request from 'supertest';
@@ -23,6 +24,14 @@ describe('what the parser of HTTP refuses', () => {
   afterAll(() => service.stop());
 
   it.each([
+    ['HTTP/1.1 without Host', 'GET /health/live HTTP/1.1\r\n\r\n', 400, 'malformed-request'],
+    ['a target that is no URL', 'GET http://[::1/v1/orders HTTP/1.1\r\nHost: x\r\n\r\n', 400, 'malformed-request'],
+    [
+      'an unknown expectation',
+      'GET /health/live HTTP/1.1\r\nHost: x\r\nExpect: a miracle\r\n\r\n',
+      417,
+      'expectation-failed',
+    ],
     ['no HTTP at all', 'GARBAGE\r\n\r\n', 400, 'malformed-request'],
     ['a header line without a colon', 'GET / HTTP/1.1\r\nHost x\r\n\r\n', 400, 'malformed-request'],
     [
@@ -44,6 +53,47 @@ describe('what the parser of HTTP refuses', () => {
     expect(head).toMatch(/Content-Type: application\/problem\+json/);
     expect(JSON.parse(body)).toMatchObject({ status, code, type: expect.stringMatching(`/problems/${code}$`) });
     await request(service.baseUrl).get(`/problems/${code}`).expect(200).expect('Content-Type', /html/);
+    expect(await service.database.counts()).toEqual({ orders: 0, events: 0, keys: 0 });
+  });
+});
+
+describe('a socket with more than one request', () => {
+  let service: TestApp;
+  beforeAll(async () => (service = await TestApp.start()));
+  afterAll(() => service.stop());
+  beforeEach(() => service.database.clear());
+
+  const body = JSON.stringify(newOrder());
+  const order = (more: string, length = body.length) =>
+    `POST /v1/orders HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${ACME.key}\r\nContent-Type: application/json\r\n` +
+    `Idempotency-Key: k\r\nContent-Length: ${length}\r\n${more}\r\n${body}`;
+
+  it('gets the answer to what was carried out, before that to rubbish behind it', async () => {
+    const answers = await raw(service.baseUrl, `${order('')}RUBBISH\r\n\r\n`);
+    expect(answers.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 201', 'HTTP/1.1 400']);
+    expect(await service.database.counts()).toEqual({ orders: 1, events: 1, keys: 1 });
+  });
+
+  it('gets whole answers, one after another, when one of them expects 100-continue', async () => {
+    const get = 'GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n';
+    const answers = await raw(service.baseUrl, get + order('Expect: 100-continue\r\nConnection: close\r\n'));
+    const [first, second] = answers.split(/(?=HTTP\/1\.1 201)/);
+    expect(first).toMatch(/^HTTP\/1\.1 200 [^{]*\r\n\r\n\{"status":"ok"\}(HTTP\/1\.1 100 Continue\r\n\r\n)?$/);
+    expect(second).toMatch(/^HTTP\/1\.1 201 /);
+  });
+});
+
+describe('a compressed body', () => {
+  let service: TestApp;
+  beforeAll(async () => (service = await TestApp.start()));
+  afterAll(() => service.stop());
+
+  it('that is too large and broken as well is refused, and the service lives', async () => {
+    const broken = gzipSync(Buffer.alloc(120_000, 0x20));
+    broken[broken.length - 6]! ^= 0xff;
+    const send = () => service.as().post('/v1/orders', broken, 'gz', { 'Content-Encoding': 'gzip' });
+    for (let n = 0; n < 5; n++) expect((await send()).status).toBe(413);
+    expect((await service.as().get('/health/live')).status).toBe(200);
     expect(await service.database.counts()).toEqual({ orders: 0, events: 0, keys: 0 });
   });
 });
