@@ -36,6 +36,7 @@ export class Transaction {
   private doomedBy: { readonly cause: unknown } | undefined;
   private joined = { open: 0 };
   private severedBy: unknown;
+  private onSevered: (error: Error) => void = () => undefined;
   private discarded = false;
   private ended = false;
 
@@ -86,7 +87,13 @@ export class Transaction {
   /** Sends statements together and waits once for all of them. The first failure is thrown. */
   async flush<Row extends QueryResultRow>(statements: readonly Statement[]): Promise<QueryResult<Row>[]> {
     this.refuseEnded();
-    return (await settle(this.send(statements))) as QueryResult<Row>[];
+    const { joined } = this;
+    joined.open++;
+    try {
+      return (await settle(this.send(statements))) as QueryResult<Row>[];
+    } finally {
+      joined.open--;
+    }
   }
 
   /** Lets a statement travel in the flush of COMMIT, before it: for writes whose answer nothing waits for. */
@@ -117,6 +124,16 @@ export class Transaction {
     } finally {
       joined.open--;
     }
+  }
+
+  /**
+   * Waits for the work, unless the connection is lost meanwhile: then nothing that it still does can count, and whoever
+   * waits for it need not wait until it notices.
+   */
+  async unlessSevered<T>(work: Promise<T>): Promise<T> {
+    const severed = new Promise<never>((_, reject) => (this.onSevered = reject));
+    this.client.once('error', this.onSevered);
+    return Promise.race([work, severed]);
   }
 
   /** Ends the transaction with a rollback that nobody waits for, without an error: there was nothing to write. */
@@ -209,6 +226,7 @@ export class Transaction {
 
   private async release(broken?: unknown): Promise<void> {
     this.ended = true;
+    this.client.removeListener('error', this.onSevered);
     Object.assign(this.runner, { isTransactionActive: false, transactionDepth: 0 });
     await release(this.runner, broken);
   }

@@ -96,7 +96,7 @@ export class UnitOfWork {
     const transaction = await (travelling.within ? travelling.within(begin) : begin());
     let result: T;
     try {
-      result = await this.current.run(transaction, () => work(transaction));
+      result = await transaction.unlessSevered(this.current.run(transaction, () => work(transaction)));
     } catch (error) {
       throw await transaction.abandon(error);
     }

@@ -72,19 +72,27 @@ export class KeyCleanup implements OnApplicationBootstrap, BeforeApplicationShut
   /**
    * Small batches, so that no lock is held for long. SKIP LOCKED lets replicas share the work instead of waiting for each
    * other, and passes by a key that is being claimed at this moment.
+   *
+   * Two statements, because a plan may run a subquery again for every row of the table, each time with a LIMIT of its
+   * own: batches without bound, and a cleanup that never comes to its end.
    */
   private removeBatch(tenantId: string): Promise<number> {
     return this.unitOfWork.run(tenantId, async (transaction) => {
-      const rows = await transaction.query(
-        `DELETE FROM idempotency_keys
-         WHERE tenant_id = $1 AND (key, endpoint) IN (
-           SELECT key, endpoint FROM idempotency_keys
-           WHERE tenant_id = $1 AND status = 'completed' AND expires_at <= statement_timestamp()
-           ORDER BY expires_at LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)
-         RETURNING 1`,
+      const expired = await transaction.query<{ key: string; endpoint: string }>(
+        `SELECT key, endpoint FROM idempotency_keys
+         WHERE tenant_id = $1 AND status = 'completed' AND expires_at <= statement_timestamp()
+         ORDER BY expires_at LIMIT ${BATCH} FOR UPDATE SKIP LOCKED`,
         [tenantId],
       );
-      return rows.length;
+      if (expired.length === 0) return 0;
+      const removed = await transaction.query(
+        `DELETE FROM idempotency_keys
+         WHERE tenant_id = $1 AND key = ANY ($2::text[])
+           AND (key, endpoint) IN (SELECT * FROM unnest($2::text[], $3::text[]))
+         RETURNING 1`,
+        [tenantId, expired.map(({ key }) => key), expired.map(({ endpoint }) => endpoint)],
+      );
+      return removed.length;
     });
   }
 }

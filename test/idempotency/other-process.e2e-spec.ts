@@ -188,7 +188,7 @@ describe('B5: 20 keys that other processes hold, on a pool of 5', () => {
     for (let n = 0; n < 10; n++) {
       const sent = performance.now();
       expect((await send(`free-${n}`)).status).toBe(201);
-      expect(performance.now() - sent).toBeLessThan(1_000);
+      expect(performance.now() - sent).toBeLessThan(5_000); // they wait far longer
       for (let looks = 0; looks < 10; looks++) await watch();
     }
     expect(await service.as().get('/health/ready')).toMatchObject({ status: 200 });
