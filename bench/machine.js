@@ -23,12 +23,16 @@ export class Watch {
     return watch;
   }
 
-  /** @returns {Promise<number>} the part of all processors that others took; NaN where the system does not tell */
+  /**
+   * @returns {Promise<{ ours: number, others: number }>} seconds of processor time that this process took with all that
+   *   it started, and the part of all processors that others took; NaN where the system does not tell
+   */
   async stop() {
     const seconds = (performance.now() - this.#start) / 1_000;
-    const { all, ours } = await used();
-    const others = all - this.#before.all - (ours - this.#before.ours);
-    return Math.max(0, others / (seconds * cpus().length));
+    const now = await used();
+    const ours = now.ours - this.#before.ours;
+    const others = now.all - this.#before.all - ours;
+    return { ours, others: Math.max(0, others / (seconds * cpus().length)) };
   }
 }
 

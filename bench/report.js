@@ -19,12 +19,13 @@ export function reportSeries(all, wires) {
       median(of('p50')).toFixed(1),
       median(of('p99')).toFixed(1),
       (median(of('processor')) / 1_000).toFixed(2),
+      (median(of('machine')) / 1_000).toFixed(2),
       wire ? String(wire.statements.length) : '',
       wire ? String(wire.waits) : '',
       series.notes(),
     ];
   });
-  const head = ['', '', 'requests/s', 'rounds', 'p50 ms', 'p99 ms', 'CPU ms', 'statements', 'waits', ''];
+  const head = ['', '', 'requests/s', 'rounds', 'p50 ms', 'p99 ms', 'CPU ms', 'of all', 'statements', 'waits', ''];
   console.log(`\n${table(head, rows)}`);
   const others = all.flatMap((series) => series.results.map((result) => 100 * result.others));
   console.log(
@@ -49,9 +50,10 @@ export function reportRatios(all, pairs) {
         median(ratios('rate')).toFixed(2),
         spread(ratios('rate'), 2),
         median(ratios('processor')).toFixed(2),
+        median(ratios('machine')).toFixed(2),
       ];
     });
-  if (rows.length > 0) console.log(`\n${table(['', 'requests/s', 'rounds', 'CPU'], rows)}`);
+  if (rows.length > 0) console.log(`\n${table(['', 'requests/s', 'rounds', 'CPU', 'of all'], rows)}`);
 }
 
 /** @param {{ before: Record<string, number>, after: Record<string, number> }} storage */
