@@ -19,7 +19,7 @@ import { TenantsModule } from './tenants/tenants.module.js';
 export class AppModule {
   static forRoot(settings: Settings, databaseUrl: string): DynamicModule {
     const { poolSize } = settings.database;
-    const { retention, wait, cleanupInterval } = settings.idempotency;
+    const { retention, wait, lease, cleanupInterval } = settings.idempotency;
     return {
       module: AppModule,
       imports: [
@@ -31,6 +31,7 @@ export class AppModule {
           tenantOf: (request) => callerOf(request).tenantId,
           retention,
           wait,
+          lease,
           cleanupInterval,
           poolSize,
         }),
