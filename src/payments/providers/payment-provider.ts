@@ -73,6 +73,15 @@ export interface ProviderFact {
   readonly effect: Effect;
 }
 
+/** What a provider sent by itself, once its signature was found to be right. */
+export interface ProviderNotice {
+  /** The provider's id of the message; a repetition carries the same. */
+  readonly messageId: string;
+  readonly type: string;
+  /** Empty where the message is about nothing of ours. */
+  readonly facts: readonly ProviderFact[];
+}
+
 /** Thrown by look-ups: the provider could not be asked, so nothing is known, least of all that there is nothing. */
 export class LookUpFailedError extends Error {
   override readonly name = 'LookUpFailedError';
