@@ -22,6 +22,7 @@ export class IdempotencyModule {
   static forRoot(options: IdempotencyOptions): DynamicModule {
     return {
       module: IdempotencyModule,
+      global: true, // features with operations of their own need no options to import it
       imports: [DiscoveryModule, TypeOrmModule.forFeature([IdempotencyKey])],
       controllers: [IdempotencyKeysController],
       providers: [

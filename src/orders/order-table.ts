@@ -2,6 +2,7 @@ import type { EntityManager } from 'typeorm';
 import { LostRaceError } from '../database/database.errors.js';
 import { violatesUnique } from '../database/sql-state.js';
 import type { Transaction } from '../database/transaction.js';
+import type { TimePosition } from '../http/time-position.js';
 import type { OrderContent } from './order-content.js';
 import { type Order, ORDER_COLUMNS, type OrderStatus } from './order.entity.js';
 
@@ -143,13 +144,6 @@ export interface OrderFilter {
   readonly externalRef?: string | undefined;
 }
 
-/** Where an order stands in the list. */
-export interface OrderPosition {
-  /** Microseconds since 1970, as a decimal number: a `Date` has only milliseconds. */
-  readonly createdAt: string;
-  readonly id: string;
-}
-
 export type ListedOrder = Order & { readonly position: string };
 
 /** Living orders behind `after`, oldest first. */
@@ -157,7 +151,7 @@ export async function listOrders(
   manager: EntityManager,
   tenantId: string,
   { status, externalRef }: OrderFilter,
-  after: OrderPosition | undefined,
+  after: TimePosition | undefined,
   limit: number,
 ): Promise<ListedOrder[]> {
   return manager.query<ListedOrder[]>(

@@ -15,10 +15,10 @@ import type { Response } from 'express';
 import { ApiIfMatch, ApiIfNoneMatch, headerRefs } from '../http/api-headers.decorator.js';
 import { ApiProblems, type DocumentedProblem } from '../http/api-problems.decorator.js';
 import { type Conditions, RequestConditions } from '../http/conditions.js';
-import { foreignCursor, limitOf, positionOf } from '../http/page-query.js';
-import { encodeCursor } from '../http/pagination.js';
+import { limitOf } from '../http/page-query.js';
 import { etagOf } from '../http/preconditions.js';
 import { NotFound, PreconditionFailed, PreconditionRequired, ValidationFailed } from '../http/problems.js';
+import { pageByTime, timePositionOf } from '../http/time-position.js';
 import { UuidParam } from '../http/uuid-param.pipe.js';
 import { Idempotent } from '../idempotency/idempotent.decorator.js';
 import { SafeToRepeat } from '../idempotency/safe-to-repeat.decorator.js';
@@ -98,10 +98,7 @@ export class OrdersController {
   @ApiProblems(ValidationFailed)
   async list(@CurrentTenant() tenantId: string, @Query() query: OrderQuery): Promise<OrderPage> {
     const limit = limitOf(query);
-    const orders = await this.orders.list(tenantId, query, afterOf(query), limit + 1);
-    const page = orders.slice(0, limit);
-    const last = orders.length > limit ? page.at(-1) : undefined;
-    return { data: page.map(viewOf), nextCursor: last ? encodeCursor([last.position, last.id]) : null };
+    return pageByTime(await this.orders.list(tenantId, query, timePositionOf(query), limit + 1), limit, viewOf);
   }
 
   @Get(':id')
@@ -268,12 +265,4 @@ function show(response: Response, { order, created }: Written): OrderView {
   response.set('ETag', etagOf(order.version));
   if (created) response.status(201).set('Location', `/v1/orders/${order.id}`);
   return viewOf(order);
-}
-
-function afterOf(query: OrderQuery): { createdAt: string; id: string } | undefined {
-  const parts = positionOf(query, 2);
-  if (!parts) return undefined;
-  const [createdAt, id] = parts as [string, string];
-  if (!/^\d{1,16}$/.test(createdAt) || !UuidParam.isUuid(id)) throw foreignCursor();
-  return { createdAt, id };
 }

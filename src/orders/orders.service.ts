@@ -6,6 +6,7 @@ import { UnitOfWork } from '../database/unit-of-work.js';
 import type { Conditions } from '../http/conditions.js';
 import { Problem } from '../http/problem.js';
 import { NotFound } from '../http/problems.js';
+import type { TimePosition } from '../http/time-position.js';
 import { Outbox } from '../messaging/outbox.js';
 import { viewOf } from './dto/order-view.js';
 import type { OrderChanges } from './dto/order-changes.js';
@@ -23,7 +24,6 @@ import {
   lockOrder,
   lockOrderOfRef,
   type OrderFilter,
-  type OrderPosition,
   setLivePayment,
   updateOrder,
   upsertOrder,
@@ -155,7 +155,7 @@ export class OrdersService {
   async list(
     tenantId: string,
     filter: OrderFilter,
-    after: OrderPosition | undefined,
+    after: TimePosition | undefined,
     limit: number,
   ): Promise<ListedOrder[]> {
     return this.unitOfWork.read(tenantId, (manager) => listOrders(manager, tenantId, filter, after, limit));

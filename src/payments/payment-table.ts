@@ -1,5 +1,6 @@
 import type { EntityManager } from 'typeorm';
 import type { Transaction } from '../database/transaction.js';
+import type { TimePosition } from '../http/time-position.js';
 import { type Payment, PAYMENT_COLUMNS } from './payment.entity.js';
 
 /**
@@ -121,7 +122,7 @@ export async function listPayments(
   manager: EntityManager,
   tenantId: string,
   orderId: string,
-  after: { readonly createdAt: string; readonly id: string } | undefined,
+  after: TimePosition | undefined,
   limit: number,
 ): Promise<(Payment & { readonly position: string })[]> {
   return manager.query<(Payment & { readonly position: string })[]>(

@@ -58,3 +58,12 @@ export const PaymentOutcomeUnknown = problemType({
   remedy:
     'Send the same request with the same Idempotency-Key again, after the time in Retry-After: it asks the provider and goes on. Never use a new key for the same payment. The service finds the outcome out by itself as well.',
 });
+
+export const BadSignature = problemType({
+  code: 'bad-signature',
+  status: 400,
+  title: 'The message is not signed by the provider',
+  underKey: 'released',
+  explanation: 'The Stripe-Signature header does not fit the bytes of the body, is too old, or is missing.',
+  remedy: "Check that STRIPE_WEBHOOK_SECRET is the endpoint's, and that nothing on the way changes the body.",
+});

@@ -4,6 +4,7 @@ import type { Transaction } from '../database/transaction.js';
 import { UnitOfWork } from '../database/unit-of-work.js';
 import { Problem } from '../http/problem.js';
 import { NotFound } from '../http/problems.js';
+import type { TimePosition } from '../http/time-position.js';
 import type { Completion, Operation } from '../idempotency/operation.js';
 import type { Order } from '../orders/order.entity.js';
 import { OrdersService, paymentInProgress } from '../orders/orders.service.js';
@@ -79,7 +80,7 @@ export class PaymentsService {
   async list(
     tenantId: string,
     orderId: string,
-    after: { readonly createdAt: string; readonly id: string } | undefined,
+    after: TimePosition | undefined,
     limit: number,
   ): Promise<(Payment & { readonly position: string })[]> {
     await this.orders.read(tenantId, orderId);

@@ -1,5 +1,6 @@
 import type { EntityManager } from 'typeorm';
 import type { Transaction } from '../database/transaction.js';
+import type { TimePosition } from '../http/time-position.js';
 import { type Refund, REFUND_COLUMNS } from './refund.entity.js';
 
 interface NewRow extends Pick<Refund, 'id' | 'paymentId' | 'amount' | 'currency'> {
@@ -100,7 +101,7 @@ export async function listRefunds(
   manager: EntityManager,
   tenantId: string,
   paymentId: string,
-  after: { readonly createdAt: string; readonly id: string } | undefined,
+  after: TimePosition | undefined,
   limit: number,
 ): Promise<(Refund & { readonly position: string })[]> {
   return manager.query<(Refund & { readonly position: string })[]>(

@@ -5,6 +5,7 @@ import type { Transaction } from '../database/transaction.js';
 import { UnitOfWork } from '../database/unit-of-work.js';
 import { Problem } from '../http/problem.js';
 import { NotFound } from '../http/problems.js';
+import type { TimePosition } from '../http/time-position.js';
 import type { StoredResponse } from '../idempotency/key-record.js';
 import type { Completion, Operation } from '../idempotency/operation.js';
 import { DuplicateExternalRef } from '../orders/order.problems.js';
@@ -80,7 +81,7 @@ export class RefundsService {
   async list(
     tenantId: string,
     paymentId: string,
-    after: { readonly createdAt: string; readonly id: string } | undefined,
+    after: TimePosition | undefined,
     limit: number,
   ): Promise<(Refund & { readonly position: string })[]> {
     return this.unitOfWork.read(tenantId, async (manager) => {
