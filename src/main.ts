@@ -26,17 +26,21 @@ async function start(): Promise<void> {
   loadEnvFile();
   const settings = loadSettings(process.env);
   const database = await openDatabase(settings.database);
+  let sandbox: Sandbox | undefined;
   let app: NestExpressApplication | undefined;
   const stop = async () => {
     await app?.get(Drain).run(settings.http.shutdownGrace * DRAIN_SHARE);
     await app?.close();
+    await sandbox?.stop();
     await database.stop();
   };
   try {
-    app = await createApp(settings, database.url);
+    if (needsSandbox(settings.payments)) sandbox = await openSandbox(settings, database.url);
+    app = await createApp(settings, database.url, providerAccess(settings.payments, sandbox?.url));
     if (settings.database.seedDemoTenants) await app.get(TenantDirectory).seed(DEMO_TENANTS);
     stopOnSignal(stop, settings.http.shutdownGrace);
     await listen(app, settings.http);
+    sandbox?.sendWebhooksTo({ url: webhookUrl(app), secret: webhookSecret(settings.payments) });
     console.log(welcome(settings, app));
   } catch (error) {
     await stop();
