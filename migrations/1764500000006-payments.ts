@@ -93,7 +93,9 @@ export class Payments1764500000006 implements MigrationInterface {
         FOREIGN KEY (tenant_id, payment_id) REFERENCES payments (tenant_id, id),
         CONSTRAINT surplus_charges_ref_key UNIQUE (tenant_id, provider, charge_ref)
       )`);
-    await runner.query(`CREATE INDEX surplus_charges_open ON surplus_charges (tenant_id, id) WHERE status <> 'returned'`);
+    await runner.query(
+      `CREATE INDEX surplus_charges_open ON surplus_charges (tenant_id, id) WHERE status <> 'returned'`,
+    );
     await runner.query(`
       CREATE TABLE payment_reviews (
         tenant_id   uuid NOT NULL,

@@ -28,7 +28,11 @@ const WEBHOOKS = '/v1/webhooks';
 export const APP_OPTIONS = { bodyParser: false, abortOnError: false } as const;
 
 /** Makes the application as it is served: the one place for `main.ts` and for tests. It does not listen yet. */
-export async function createApp(settings: Settings, databaseUrl: string, providers: ProviderAccess): Promise<NestExpressApplication> {
+export async function createApp(
+  settings: Settings,
+  databaseUrl: string,
+  providers: ProviderAccess,
+): Promise<NestExpressApplication> {
   const app = await NestFactory.create<NestExpressApplication>(AppModule.forRoot(settings, databaseUrl, providers), {
     ...APP_OPTIONS,
     logger: createLogger(settings.logLevel),
@@ -60,7 +64,8 @@ export function configureApp(app: NestExpressApplication, { http, idempotency }:
 }
 
 function except(path: string, middleware: RequestHandler): RequestHandler {
-  const isBelow = ({ originalUrl }: Request): boolean => `${originalUrl.split('?', 1)[0]!.toLowerCase()}/`.startsWith(`${path}/`);
+  const isBelow = ({ originalUrl }: Request): boolean =>
+    `${originalUrl.split('?', 1)[0]!.toLowerCase()}/`.startsWith(`${path}/`);
   return (request, response, next) => (isBelow(request) ? next() : middleware(request, response, next));
 }
 

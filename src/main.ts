@@ -1,3 +1,4 @@
+import type { AddressInfo } from 'node:net';
 import { Logger } from '@nestjs/common';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { MIGRATIONS } from '../migrations/index.js';
@@ -6,6 +7,8 @@ import { loadSettings, type Settings } from './config/settings.js';
 import { createApp } from './configure-app.js';
 import { startEmbeddedPostgres } from './database/embedded-postgres.js';
 import { isOutdated, migrate } from './database/migrator.js';
+import { needsSandbox, providerAccess } from './payments/provider-access.js';
+import { type Sandbox, startSandbox } from './sandbox/sandbox.js';
 import { DEMO_TENANTS } from './tenants/demo-tenants.js';
 import { TenantDirectory } from './tenants/tenant-directory.js';
 import { Drain } from './operations/drain.js';
@@ -36,12 +39,13 @@ async function start(): Promise<void> {
   };
   try {
     if (needsSandbox(settings.payments)) sandbox = await openSandbox(settings, database.url);
-    app = await createApp(settings, database.url, providerAccess(settings.payments, sandbox?.url));
+    const providers = providerAccess(settings.payments, sandbox?.url);
+    app = await createApp(settings, database.url, providers);
     if (settings.database.seedDemoTenants) await app.get(TenantDirectory).seed(DEMO_TENANTS);
     stopOnSignal(stop, settings.http.shutdownGrace);
     await listen(app, settings.http);
-    sandbox?.sendWebhooksTo({ url: webhookUrl(app), secret: webhookSecret(settings.payments) });
-    console.log(welcome(settings, app));
+    sandbox?.sendWebhooksTo({ url: webhookUrl(app), secret: providers.stripe.webhookSecret });
+    console.log(welcome(settings, app, sandbox?.url));
   } catch (error) {
     await stop();
     throw error;
@@ -58,6 +62,19 @@ async function openDatabase({ url, embeddedDirectory }: Settings['database']): P
     throw new StartError('The schema of the database in DATABASE_URL is not up to date: run "npm run migrate" first.');
   }
   return { url, stop: () => Promise.resolve() };
+}
+
+/** The stand-in for the providers, where none is configured. */
+async function openSandbox({ production, payments }: Settings, databaseUrl: string): Promise<Sandbox> {
+  if (production) {
+    throw new StartError('STRIPE_SECRET_KEY is not set, and the sandbox does not run when NODE_ENV is production.');
+  }
+  return startSandbox({ databaseUrl, port: payments.sandbox.port });
+}
+
+function webhookUrl(app: NestExpressApplication): string {
+  const { port } = app.getHttpServer().address() as AddressInfo;
+  return `http://127.0.0.1:${port}/v1/webhooks/stripe`;
 }
 
 async function listen(app: NestExpressApplication, { port, host }: Settings['http']): Promise<void> {

@@ -38,7 +38,11 @@ export interface Claimed extends Ownership {
  * @param operationId for a new operation
  * @param lease milliseconds
  */
-export function claimLeaseStatement({ scope, fingerprint }: KeyedRequest, operationId: string, lease: number): Statement {
+export function claimLeaseStatement(
+  { scope, fingerprint }: KeyedRequest,
+  operationId: string,
+  lease: number,
+): Statement {
   return {
     text: `
       INSERT INTO idempotency_keys AS k
@@ -106,7 +110,13 @@ export function stepStatement(claimed: Claimed, recoveryPoint: string, data: unk
         recovery_point = $6, recovery_data = $7,
         lease_until = least(statement_timestamp() + $8 * interval '1 millisecond', $9::timestamptz)
       WHERE ${OWNED}`,
-    values: [...owner(claimed), recoveryPoint, data === undefined ? null : JSON.stringify(data), lease, claimed.heldUntil],
+    values: [
+      ...owner(claimed),
+      recoveryPoint,
+      data === undefined ? null : JSON.stringify(data),
+      lease,
+      claimed.heldUntil,
+    ],
   };
 }
 

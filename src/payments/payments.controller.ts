@@ -38,7 +38,12 @@ import { PAYMENTS_ENDPOINT } from './reconciliation.js';
 
 const { id: PAYMENT_ID, orderId: ORDER_ID } = PAYMENT_EXAMPLE;
 const OrderIdParam = () =>
-  ApiParam({ name: 'id', description: "The order's id", schema: { type: 'string', format: 'uuid' }, example: ORDER_ID });
+  ApiParam({
+    name: 'id',
+    description: "The order's id",
+    schema: { type: 'string', format: 'uuid' },
+    example: ORDER_ID,
+  });
 
 @ApiTags('Payments')
 @ApiExtraModels(NewPayment)
@@ -95,7 +100,11 @@ export class PaymentsController {
     @Query() query: PageQuery,
   ): Promise<PaymentPage> {
     const limit = limitOf(query);
-    return pageByTime(await this.payments.list(tenantId, orderId, timePositionOf(query), limit + 1), limit, paymentView);
+    return pageByTime(
+      await this.payments.list(tenantId, orderId, timePositionOf(query), limit + 1),
+      limit,
+      paymentView,
+    );
   }
 
   @Get('payments/:id')

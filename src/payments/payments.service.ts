@@ -123,8 +123,7 @@ export class PaymentsService {
       state: () => this.state(tenantId, paymentId),
       settle: async (transaction, effects) =>
         this.reply(await this.ledger.settle(transaction, paymentId, effects), intent),
-      refuse: async (transaction, code) =>
-        this.reply(await this.ledger.refuse(transaction, paymentId, code), intent),
+      refuse: async (transaction, code) => this.reply(await this.ledger.refuse(transaction, paymentId, code), intent),
       giveUp: async (transaction) => this.reply(await this.ledger.giveUp(transaction, paymentId), intent),
     };
   }
@@ -159,4 +158,3 @@ function refuseUnpayable({ id: orderId, status }: Order): void {
   if (status === 'cancelled') throw new Problem(OrderNotPayable, 'The order is cancelled.', members);
   throw new Problem(OrderAlreadyPaid, `The order is ${status}.`, members);
 }
-

@@ -8,7 +8,12 @@ import { InternalError, ServiceUnavailable } from '../http/problems.js';
 import type { StoredResponse } from '../idempotency/key-record.js';
 import { type Completion, LeaseTooShortError, type Operation } from '../idempotency/operation.js';
 import { PaymentOutcomeUnknown } from './payment.problems.js';
-import { type Effect, LookUpFailedError, type PaymentProvider, type ProviderAnswer } from './providers/payment-provider.js';
+import {
+  type Effect,
+  LookUpFailedError,
+  type PaymentProvider,
+  type ProviderAnswer,
+} from './providers/payment-provider.js';
 
 /** Milliseconds before the end of a provider's key window in which nobody sends again: clocks differ, calls take time. */
 const WINDOW_MARGIN = 600_000;

@@ -15,10 +15,7 @@ interface NewRow extends Pick<Refund, 'id' | 'paymentId' | 'amount' | 'currency'
  *
  * @returns `undefined` when it is
  */
-export async function insertRefund(
-  transaction: Transaction,
-  refund: NewRow,
-): Promise<Refund | undefined> {
+export async function insertRefund(transaction: Transaction, refund: NewRow): Promise<Refund | undefined> {
   const { id, paymentId, amount, currency, reason, reference, operationId, providerRef } = refund;
   const [inserted] = await transaction.query<Refund>(
     `INSERT INTO refunds

@@ -94,7 +94,11 @@ export class RefundsController {
     @Query() query: PageQuery,
   ): Promise<RefundPage> {
     const limit = limitOf(query);
-    return pageByTime(await this.refunds.list(tenantId, paymentId, timePositionOf(query), limit + 1), limit, refundView);
+    return pageByTime(
+      await this.refunds.list(tenantId, paymentId, timePositionOf(query), limit + 1),
+      limit,
+      refundView,
+    );
   }
 
   @Get('refunds/:id')

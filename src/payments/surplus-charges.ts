@@ -104,7 +104,8 @@ export class SurplusCharges {
         ? await provider.findRefunds({ tenantId, paymentId, refundId, chargeRef, since })
         : [];
       if (shown.length > 0) return await this.written(tenantId, surplus, shown);
-      if (surplus.doubtful && surplus.age > provider.keyWindow / 2) return await this.askWhenHopeless(tenantId, surplus);
+      if (surplus.doubtful && surplus.age > provider.keyWindow / 2)
+        return await this.askWhenHopeless(tenantId, surplus);
       if (performance.now() - begun + this.providers.timeout > this.options.lease) return;
       const order = { tenantId, paymentId, operationId: refundId, amount, currency, refundId, chargeRef };
       const answer = await provider.refund({ ...order, key: `surplus-${refundId}` } satisfies RefundOrder);

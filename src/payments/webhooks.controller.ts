@@ -37,22 +37,36 @@ export class WebhooksController {
     operationId: 'receiveStripeEvent',
     summary: 'Receive an event of Stripe',
     description:
-      "Authenticated by its signature over the raw bytes. An event is applied once, by its id; repeated ones and ones that concern nothing here are acknowledged. 5xx asks for it again.",
+      'Authenticated by its signature over the raw bytes. An event is applied once, by its id; repeated ones and ones that concern nothing here are acknowledged. 5xx asks for it again.',
   })
-  @ApiHeader({ name: 'Stripe-Signature', required: true, schema: { type: 'string', example: 't=1764446400,v1=5257a8…' } })
+  @ApiHeader({
+    name: 'Stripe-Signature',
+    required: true,
+    schema: { type: 'string', example: 't=1764446400,v1=5257a8…' },
+  })
   @ApiBody({ schema: { type: 'object', description: 'An event of Stripe' }, required: true })
   @ApiNoContentResponse({ description: 'Applied, applied before, or of no concern' })
   @ApiProblems(BadSignature, PayloadTooLarge)
   async receive(@RawBody() raw: Buffer | undefined, @Headers('stripe-signature') signature?: string): Promise<void> {
     const bytes = raw ?? Buffer.alloc(0);
     const notice = await this.webhooks.read(bytes, signature).catch(refusal);
-    const ours = notice.facts.filter(ProviderFacts.isOurs);
+    const ours = notice.facts.filter((fact) => ProviderFacts.isOurs(fact));
     for (const tenantId of new Set(ours.map((fact) => fact.tenantId))) {
-      await this.apply(tenantId, notice, bytes, ours.filter((fact) => fact.tenantId === tenantId));
+      await this.apply(
+        tenantId,
+        notice,
+        bytes,
+        ours.filter((fact) => fact.tenantId === tenantId),
+      );
     }
   }
 
-  private apply(tenantId: string, notice: ProviderNotice, bytes: Buffer, facts: readonly ProviderFact[]): Promise<void> {
+  private apply(
+    tenantId: string,
+    notice: ProviderNotice,
+    bytes: Buffer,
+    facts: readonly ProviderFact[],
+  ): Promise<void> {
     const { messageId, type } = notice;
     return this.unitOfWork.run(tenantId, async (transaction) => {
       if (!(await this.inbox.accept(transaction, { consumer: CONSUMER, messageId, bytes }))) {

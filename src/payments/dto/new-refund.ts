@@ -24,7 +24,8 @@ export class NewRefund {
   @ApiPropertyOptional({
     minLength: 1,
     maxLength: 255,
-    description: "The refund's name in your system, unique for the payment. It protects even after the key has expired.",
+    description:
+      "The refund's name in your system, unique for the payment. It protects even after the key has expired.",
   })
   @Optional()
   @IsString()

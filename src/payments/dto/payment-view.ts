@@ -1,5 +1,11 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { type Payment, PAYMENT_METHODS, PAYMENT_STATUSES, type PaymentMethod, type PaymentStatus } from '../payment.entity.js';
+import {
+  type Payment,
+  PAYMENT_METHODS,
+  PAYMENT_STATUSES,
+  type PaymentMethod,
+  type PaymentStatus,
+} from '../payment.entity.js';
 
 /** A payment as clients and events see it. */
 @ApiSchema({ name: 'Payment' })

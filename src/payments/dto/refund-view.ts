@@ -16,7 +16,10 @@ export class RefundView {
   @ApiProperty({ description: 'ISO 4217' })
   currency!: string;
 
-  @ApiProperty({ enum: REFUND_STATUSES, description: 'pending: the outcome is not known yet, or the money is on its way' })
+  @ApiProperty({
+    enum: REFUND_STATUSES,
+    description: 'pending: the outcome is not known yet, or the money is on its way',
+  })
   status!: RefundStatus;
 
   @ApiProperty({ type: String, nullable: true })
