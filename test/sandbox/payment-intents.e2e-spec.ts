@@ -120,9 +120,7 @@ describe('a PaymentIntent that cannot be', () => {
 
   it.each(refused)('is refused: %s', async (_, different, error) => {
     const before = await intentsIn();
-    const refusal = await refusalOf(
-      stripe.paymentIntents.create({ ...card(), ...different }),
-    );
+    const refusal = await refusalOf(stripe.paymentIntents.create({ ...card(), ...different }));
 
     expect(refusal).toMatchObject({ type: 'StripeInvalidRequestError', statusCode: 400, ...error });
     expect(refusal.message).not.toBe('');
