@@ -61,6 +61,8 @@ export interface ChargeQuery {
 export interface RefundQuery extends ChargeQuery {
   readonly refundId: string;
   readonly chargeRef: string;
+  /** The provider's name for it, where that is known: one made in its dashboard does not carry our id. */
+  readonly reference?: string;
 }
 
 /** A movement that the provider tells of, and whose it is as far as the provider knows. */
