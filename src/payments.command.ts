@@ -34,14 +34,20 @@ async function list(reviews: Reviews): Promise<void> {
   if (open.length === 0) return console.log('There is nothing to decide.');
   for (const { id, tenantId, paymentId, subjectId, reason, detail, openedAt } of open) {
     const refund = subjectId === paymentId ? '' : `  subject ${subjectId}`;
-    console.log(`${id}  ${openedAt.toISOString()}  ${reason}\n  tenant ${tenantId}  payment ${paymentId}${refund}\n  ${detail}`);
+    console.log(
+      `${id}  ${openedAt.toISOString()}  ${reason}\n  tenant ${tenantId}  payment ${paymentId}${refund}\n  ${detail}`,
+    );
   }
 }
 
 async function withReviews(settings: Settings, databaseUrl: string, work: Command): Promise<void> {
   const { publicUrl = `http://localhost:${settings.http.port}` } = settings.http;
   const context = await NestFactory.createApplicationContext(
-    AppModule.forRoot({ ...settings, http: { ...settings.http, publicUrl } }, databaseUrl, providerAccess(settings.payments)),
+    AppModule.forRoot(
+      { ...settings, http: { ...settings.http, publicUrl } },
+      databaseUrl,
+      providerAccess(settings.payments),
+    ),
     { logger: ['error'], abortOnError: false },
   );
   try {

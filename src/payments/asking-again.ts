@@ -32,7 +32,9 @@ export class AskingAgain {
   /** @throws LookUpFailedError */
   async run(): Promise<void> {
     const lately = `sent_at > statement_timestamp() - interval '${3 * this.options.giveUp} milliseconds'`;
-    await this.askForPayments(`payments.status = 'failed' AND payments.method = 'bank_transfer' AND payments.${lately}`);
+    await this.askForPayments(
+      `payments.status = 'failed' AND payments.method = 'bank_transfer' AND payments.${lately}`,
+    );
     await this.askForRefunds(`(refunds.status = 'pending' AND refunds.provider_ref IS NOT NULL)
       OR (refunds.status = 'failed' AND refunds.provider_ref IS NULL AND refunds.${lately})`);
   }

@@ -27,9 +27,7 @@ export interface Review {
 
 /** What a person has found out: the money moved, under that name at the provider; it did not; or the matter is settled. */
 export type Resolution =
-  | { readonly kind: 'succeeded'; readonly reference: string }
-  | { readonly kind: 'failed' }
-  | { readonly kind: 'noted' };
+  { readonly kind: 'succeeded'; readonly reference: string } | { readonly kind: 'failed' } | { readonly kind: 'noted' };
 
 /** Thrown for a resolution that does not fit; the message is for the terminal. */
 export class ReviewError extends Error {
@@ -84,7 +82,8 @@ export class Reviews {
       refund: await findRefund(manager, tenantId, subjectId),
     }));
     const subject = found.refund ?? (subjectId === paymentId ? found.payment : undefined);
-    if (!subject) throw new ReviewError('This can only be noted: give the money back by hand, then resolve it as noted.');
+    if (!subject)
+      throw new ReviewError('This can only be noted: give the money back by hand, then resolve it as noted.');
     const operation = await this.waiting(tenantId, found.refund ? REFUNDS_ENDPOINT : PAYMENTS_ENDPOINT, subject);
     const write = (transaction: Transaction) =>
       found.refund

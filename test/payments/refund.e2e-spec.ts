@@ -21,7 +21,13 @@ describe.each([
     const part = await app.refund(id, { amount: 300, reason: 'broken', reference: 'r-1' }, key);
 
     expect(part.status).toBe(201);
-    expect(part.body).toMatchObject({ paymentId: id, amount: 300, status: 'succeeded', reason: 'broken', reference: 'r-1' });
+    expect(part.body).toMatchObject({
+      paymentId: id,
+      amount: 300,
+      status: 'succeeded',
+      reason: 'broken',
+      reference: 'r-1',
+    });
     expect(part.headers).toMatchObject({ etag: '"2"', location: `/v1/refunds/${part.body.id}` });
     expectReplayOf(part, await app.refund(id, { amount: 300, reason: 'broken', reference: 'r-1' }, key));
     expect(await app.counts()).toEqual(REFUNDED);

@@ -89,7 +89,7 @@ export class LookUpFailedError extends Error {
   override readonly name = 'LookUpFailedError';
 
   constructor(provider: string, cause: unknown) {
-    super(`${provider} could not be asked what it has done`, { cause });
+    super(`${provider} could not be asked what it has done: ${String(cause)}`, { cause });
   }
 }
 
