@@ -59,6 +59,26 @@ describe('what the parser of HTTP refuses', () => {
   });
 });
 
+describe('a request that does not come to its end', () => {
+  let service: TestApp;
+  beforeAll(async () => (service = await TestApp.start()));
+  afterAll(() => service.stop());
+
+  it('is given up after a bounded time, and its client is told', async () => {
+    const server = service.app.getHttpServer();
+    expect([server.headersTimeout, server.requestTimeout]).toEqual([10_000, 30_000]);
+    // Node looks for late requests every 30 s; this is what it does when it finds one.
+    server.once('connection', (socket) => {
+      socket.once('data', () => socket.emit('error', Object.assign(new Error(), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })));
+    });
+    const [head, body] = (await raw(service.baseUrl, 'POST /v1/orders HTTP/1.1\r\nHost: ')).split('\r\n\r\n');
+    expect(head).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\nContent-Type: application\/problem\+json/);
+    expect(JSON.parse(body!)).toMatchObject({ status: 408, code: 'request-timeout' });
+    await request(service.baseUrl).get('/problems/request-timeout').expect(200).expect('Content-Type', /html/);
+    expect(await service.database.counts()).toEqual({ orders: 0, events: 0, keys: 0 });
+  });
+});
+
 describe('a socket with more than one request', () => {
   let service: TestApp;
   beforeAll(async () => (service = await TestApp.start()));
