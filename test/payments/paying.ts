@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { SANDBOX_WEBHOOK_SECRET } from '../../src/payments/provider-access.js';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.js';
+import { sign } from '../../src/sandbox/webhooks/signature.js';
 import { type ApiClient, type ApiResponse, newOrder } from '../support/api-client.js';
 import { ACME, TestApp, type TestParts } from '../support/test-app.js';
 import { TestDatabase } from '../support/test-database.js';
@@ -72,7 +74,7 @@ export class PayingApp {
     const provider = await startSandbox({ databaseUrl: providerDatabase.url, port: 0, webhookRetryMs: 50 });
     const service = await TestApp.start(environment, { sandboxUrl: provider.url, ...parts });
     const url = `${service.baseUrl}/v1/webhooks/stripe`;
-    if (webhooks) provider.sendWebhooksTo({ url, secret: 'whsec_sandbox' });
+    if (webhooks) provider.sendWebhooksTo({ url, secret: SANDBOX_WEBHOOK_SECRET });
     return new PayingApp(service, new SandboxClient(provider.url), provider, providerDatabase);
   }
 
@@ -123,6 +125,20 @@ export class PayingApp {
       [id],
     );
     return events.map(({ event }) => event);
+  }
+
+  /** What the sandbox has to tell, as it is signed and sent. */
+  async notices(): Promise<string[]> {
+    const events = await this.providerDatabase.query<{ payload: string }>(
+      'SELECT payload FROM sandbox.events ORDER BY seq',
+    );
+    return events.map(({ payload }) => payload);
+  }
+
+  /** Delivers a notice as Stripe would. */
+  tell(notice: string): Promise<ApiResponse> {
+    const headers = { 'Stripe-Signature': sign(notice, SANDBOX_WEBHOOK_SECRET) };
+    return this.as().send('POST', '/v1/webhooks/stripe', { body: notice, headers });
   }
 
   /** Empties both databases. */
