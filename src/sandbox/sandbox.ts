@@ -83,7 +83,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   };
   let stopped: Promise<void> | undefined;
   return {
-    url: `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host}:${port}`,
+    url: urlOf(host, port),
     port,
     sendWebhooksTo: (webhook) => {
       delivery.sendTo(webhook);
@@ -91,6 +91,12 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     },
     stop: () => (stopped ??= stop()),
   };
+}
+
+/** Where a sandbox that listens there is reached from this machine. */
+export function urlOf(host: string, port: number): string {
+  if (host === '0.0.0.0' || host === '::') return `http://127.0.0.1:${port}`;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 function explained(error: NodeJS.ErrnoException, port: number, host: string): Error {

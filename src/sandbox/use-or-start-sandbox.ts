@@ -1,7 +1,7 @@
 import { get } from 'node:http';
 import { IDENTITY } from './routes.js';
 import { PortTakenError, SandboxError } from './sandbox-error.js';
-import { type Sandbox, type SandboxOptions, startSandbox } from './sandbox.js';
+import { type Sandbox, type SandboxOptions, startSandbox, urlOf } from './sandbox.js';
 
 const PATIENCE_MS = 2_000;
 const LARGEST_ANSWER = 1_000;
@@ -32,8 +32,8 @@ export async function useOrStartSandbox(options: SandboxOptions): Promise<Sandbo
  * @throws PortTakenError when something else does
  */
 async function findSandbox({ host = '127.0.0.1', port }: SandboxOptions): Promise<Sandbox | undefined> {
-  const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
-  const answer = await ask(reachable, port);
+  const url = urlOf(host, port);
+  const answer = await ask(url);
   if (answer === undefined) return undefined;
   if (!isOurs(answer)) {
     throw new PortTakenError(
@@ -42,7 +42,7 @@ async function findSandbox({ host = '127.0.0.1', port }: SandboxOptions): Promis
     );
   }
   const nothing = () => undefined;
-  return { url: `http://${reachable}:${port}`, port, sendWebhooksTo: nothing, stop: async () => undefined };
+  return { url, port, sendWebhooksTo: nothing, stop: async () => undefined };
 }
 
 function isOurs(answer: string): boolean {
@@ -55,10 +55,10 @@ function isOurs(answer: string): boolean {
 }
 
 /** @returns undefined when nobody listens; an empty answer from whoever does not speak HTTP, or not in time */
-function ask(host: string, port: number): Promise<string | undefined> {
+function ask(url: string): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
     const signal = AbortSignal.timeout(PATIENCE_MS);
-    const request = get({ host, port, path: '/sandbox/health', agent: false, signal }, (response) => {
+    const request = get(`${url}/sandbox/health`, { agent: false, signal }, (response) => {
       let text = '';
       response.setEncoding('utf8').on('data', (chunk: string) => {
         text += chunk;
@@ -70,7 +70,7 @@ function ask(host: string, port: number): Promise<string | undefined> {
     request.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'ECONNREFUSED') resolve(undefined);
       else if (error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND') {
-        reject(new SandboxError(`The sandbox cannot listen on ${host}: ${error.message}`));
+        reject(new SandboxError(`The sandbox cannot be at ${url}: ${error.message}`));
       } else resolve('');
     });
   });
