@@ -203,6 +203,14 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'request-timeout': 'test/operations/edges.e2e-spec.ts',
   'request-header-fields-too-large': 'test/operations/edges.e2e-spec.ts',
   'expectation-failed': 'test/operations/edges.e2e-spec.ts',
+  'payment-declined': 'test/payments/problems.e2e-spec.ts',
+  'payment-failed': 'test/payments/problems.e2e-spec.ts',
+  'payment-in-progress': 'test/payments/problems.e2e-spec.ts',
+  'payment-outcome-unknown': 'test/payments/problems.e2e-spec.ts',
+  'order-already-paid': 'test/payments/problems.e2e-spec.ts',
+  'order-not-payable': 'test/payments/problems.e2e-spec.ts',
+  'refund-exceeds-payment': 'test/payments/problems.e2e-spec.ts',
+  'bad-signature': 'test/payments/webhooks.e2e-spec.ts',
 };
 
 describe('every kind of refusal that the code declares', () => {
