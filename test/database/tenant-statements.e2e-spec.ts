@@ -109,7 +109,7 @@ afterAll(async () => {
 });
 
 /** The one question that belongs to no tenant: which of them have work for a job. `AcrossTenants` asks it. */
-const WHOSE_WORK = /^\s*SELECT DISTINCT tenant_id FROM \w+ WHERE /;
+const WHOSE_WORK = /^\s*SELECT DISTINCT tenant_id FROM \w+\s+WHERE /;
 
 /** Whether a statement says by a parameter whose rows it means: mentioning the column among those read is not enough. */
 function namesItsTenant(sql: string): boolean {
