@@ -47,7 +47,8 @@ export class IdempotencyInterceptor implements NestInterceptor {
     try {
       const answer = await this.execution.run(keyed, () => this.handle(request, captured, next));
       notes.outcome = answer.replayed ? 'replayed' : answer.response.status < 400 ? 'executed' : 'refused';
-      return of(captured.send(answer));
+      captured.prepare(answer);
+      return of(undefined);
     } catch (error) {
       notes.outcome = outcomeOf(error);
       throw error;
@@ -81,7 +82,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
   private async handle(request: Request, captured: CapturedResponse, next: CallHandler): Promise<HandledRequest> {
     captured.reset();
     try {
-      const result = await captured.of(lastValueFrom(next.handle(), { defaultValue: undefined }));
+      const result = await captured.of(() => lastValueFrom(next.handle(), { defaultValue: undefined }));
       return { response: captured.capture(result), refused: false };
     } catch (error) {
       if (isSerializationConflict(error)) throw error; // for the unit of work, which begins again at the claim
