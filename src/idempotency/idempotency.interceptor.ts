@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { type CallHandler, type ExecutionContext, Inject, Injectable, type NestInterceptor } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import type { Request, Response } from 'express';
@@ -42,7 +42,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
 
     const notes = annotationsOf(request);
     notes.endpoint = rules.endpoint;
-    notes.keyHash = createHash('sha256').update(keyed.scope.key).digest('hex').slice(0, 16);
+    notes.keyHash = hash('sha256', keyed.scope.key).slice(0, 16);
     const captured = new CapturedResponse(http.getResponse<Response>());
     try {
       const answer = await this.execution.run(keyed, () => this.handle(request, captured, next));
