@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { TestSandbox } from '../support/test-sandbox.js';
+import { waitFor } from '../support/wait-for.js';
 
 let provider: TestSandbox;
 beforeAll(async () => {
@@ -63,9 +64,18 @@ describe('the bank', () => {
 
   it('gives back of a transfer, never more than it collected, however many ask at once', async () => {
     const { id: refundOf } = (await transfer(collection())).body;
-    const answers = await Promise.all(
+    const others = await provider.database.connect();
+    await others.query('BEGIN');
+    await others.query('SELECT FROM sandbox.bank_transfers WHERE id = $1 FOR UPDATE', [refundOf]);
+    const asked = Promise.all(
       Array.from({ length: 15 }, () => transfer(collection({ account: undefined, refundOf, amount: 400 }))),
     );
+    const waiting = () =>
+      provider.database.count('pg_stat_activity', `datname = current_database() AND wait_event_type = 'Lock'`);
+    await waitFor(async () => (await waiting()) >= 5, { description: 'five that give back at the same moment' });
+    await others.query('COMMIT');
+    await others.end();
+    const answers = await asked;
 
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 201, ...Array<number>(13).fill(400)]);
     const given = answers.find(({ status }) => status === 201)!.body;

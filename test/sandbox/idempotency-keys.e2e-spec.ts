@@ -65,9 +65,13 @@ describe('the same key again', () => {
       () => stripe.paymentIntents.create({ ...card(), metadata: { a: '1' } }, { idempotencyKey }),
       () => stripe.refunds.create({ payment_intent: id }, { idempotencyKey }),
     ];
+    const messages = [];
     for (const other of others) {
-      expect(await refusalOf(other())).toMatchObject({ type: 'StripeIdempotencyError', statusCode: 400 });
+      const refusal = await refusalOf(other());
+      expect(refusal).toMatchObject({ type: 'StripeIdempotencyError', statusCode: 400 });
+      messages.push(/same (parameters|endpoint)/.exec(refusal.message)?.[1]);
     }
+    expect(messages).toEqual(['parameters', 'parameters', 'endpoint']);
     expect(await under(idempotencyKey)).toEqual({ effects: 1, statuses: [200, 400, 400, 400] });
   });
 
