@@ -33,7 +33,7 @@ const BESIDE_THE_UNIT_OF_WORK = [
 ].map((path) => ({ ...path, message: 'Use the UnitOfWork: beside it a write is in no transaction.' }));
 
 export default tseslint.config(
-  { ignores: ['.ci/', 'dist/', 'coverage/', '.embedded-postgres/'] },
+  { ignores: ['.ci/', 'dist/', 'coverage/', '.embedded-postgres*/'] },
   js.configs.recommended,
   ...tseslint.configs.recommendedTypeChecked,
   prettier,

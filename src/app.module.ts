@@ -11,15 +11,18 @@ import { IdempotencyModule } from './idempotency/idempotency.module.js';
 import { MessagingModule } from './messaging/messaging.module.js';
 import { OperationsModule } from './operations/operations.module.js';
 import { OrdersModule } from './orders/orders.module.js';
+import { PaymentsModule } from './payments/payments.module.js';
+import type { ProviderAccess } from './payments/provider-access.js';
 import { callerOf } from './tenants/login.js';
 import { TenantsModule } from './tenants/tenants.module.js';
 
 /** Where the parts are put together. */
 @Module({})
 export class AppModule {
-  static forRoot(settings: Settings, databaseUrl: string): DynamicModule {
+  static forRoot(settings: Settings, databaseUrl: string, providers: ProviderAccess): DynamicModule {
     const { poolSize } = settings.database;
-    const { retention, wait, cleanupInterval } = settings.idempotency;
+    const { reconciliationInterval, giveUp } = settings.payments;
+    const { retention, wait, lease, cleanupInterval } = settings.idempotency;
     return {
       module: AppModule,
       imports: [
@@ -31,11 +34,13 @@ export class AppModule {
           tenantOf: (request) => callerOf(request).tenantId,
           retention,
           wait,
+          lease,
           cleanupInterval,
           poolSize,
         }),
         MessagingModule,
         OrdersModule,
+        PaymentsModule.forRoot({ reconciliationInterval, giveUp, lease }, providers),
         OperationsModule,
       ],
       providers: [

@@ -3,28 +3,37 @@ import { VersioningType } from '@nestjs/common';
 import type { CorsOptions } from '@nestjs/common/internal';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
+import type { Request, RequestHandler } from 'express';
 import helmet, { type HelmetOptions } from 'helmet';
 import { AppModule } from './app.module.js';
 import type { Settings } from './config/settings.js';
 import { answerBelowExpress } from './http/below-express.js';
-import { jsonBody } from './http/json-body.js';
+import { jsonBody, rawBody } from './http/json-body.js';
 import { knownRoutes } from './http/known-routes.js';
 import { ProblemRenderer } from './http/problem-renderer.js';
 import { Drain } from './operations/drain.js';
 import { describeApi } from './openapi.js';
 import { createLogger } from './operations/logger.js';
 import { requestLog } from './operations/request-log.js';
+import type { ProviderAccess } from './payments/provider-access.js';
 import { Login } from './tenants/login.js';
 import { rateLimit } from './tenants/rate-limit.js';
 
 const BODY_LIMIT = 100_000;
+const WEBHOOK_LIMIT = 1_000_000;
+
+const WEBHOOKS = '/v1/webhooks';
 
 /** How Nest is to make the application: bodies are read by our own parser, and a fault at boot is thrown. */
 export const APP_OPTIONS = { bodyParser: false, abortOnError: false } as const;
 
 /** Makes the application as it is served: the one place for `main.ts` and for tests. It does not listen yet. */
-export async function createApp(settings: Settings, databaseUrl: string): Promise<NestExpressApplication> {
-  const app = await NestFactory.create<NestExpressApplication>(AppModule.forRoot(settings, databaseUrl), {
+export async function createApp(
+  settings: Settings,
+  databaseUrl: string,
+  providers: ProviderAccess,
+): Promise<NestExpressApplication> {
+  const app = await NestFactory.create<NestExpressApplication>(AppModule.forRoot(settings, databaseUrl, providers), {
     ...APP_OPTIONS,
     logger: createLogger(settings.logLevel),
   });
@@ -48,8 +57,16 @@ export function configureApp(app: NestExpressApplication, { http, idempotency }:
   if (http.corsOrigins.length > 0) app.enableCors(corsOptions(http.corsOrigins));
   describeApi(app, idempotency.retention);
   app.use(knownRoutes(() => app.getHttpAdapter().getInstance().router));
-  app.use('/v1', app.get(Login).handle, rateLimit(http.rateLimit));
-  app.use(jsonBody(BODY_LIMIT));
+  // Who sends webhooks has no API key: the signature over the raw bytes takes the place of login and of strict JSON.
+  app.use(WEBHOOKS, rawBody(WEBHOOK_LIMIT));
+  app.use('/v1', except(WEBHOOKS, app.get(Login).handle), except(WEBHOOKS, rateLimit(http.rateLimit)));
+  app.use(except(WEBHOOKS, jsonBody(BODY_LIMIT)));
+}
+
+function except(path: string, middleware: RequestHandler): RequestHandler {
+  const isBelow = ({ originalUrl }: Request): boolean =>
+    `${originalUrl.split('?', 1)[0]!.toLowerCase()}/`.startsWith(`${path}/`);
+  return (request, response, next) => (isBelow(request) ? next() : middleware(request, response, next));
 }
 
 /** Milliseconds: who sends a request more slowly than this holds a socket for nothing. */

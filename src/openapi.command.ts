@@ -4,13 +4,15 @@ import { NestFactory } from '@nestjs/core';
 import { AppModule } from './app.module.js';
 import { loadSettings } from './config/settings.js';
 import { apiDocument } from './openapi.js';
+import { providerAccess } from './payments/provider-access.js';
 
 /**
  * `npm run openapi`: writes the OpenAPI document, as the service answers it with its default settings, to
  * `openapi.json`. Nothing is instantiated, so no database is needed.
  */
 const settings = loadSettings({});
-const app = await NestFactory.create(AppModule.forRoot(settings, 'postgres://nowhere'), {
+const providers = providerAccess(settings.payments, 'http://nowhere');
+const app = await NestFactory.create(AppModule.forRoot(settings, 'postgres://nowhere', providers), {
   preview: true,
   logger: ['error'],
   abortOnError: false,

@@ -31,6 +31,8 @@ const METHODS = ['get', 'put', 'post', 'delete', 'patch'] as const;
 
 const TAGS: Readonly<Record<string, string>> = {
   Orders: 'Orders, each way of writing them safe to repeat: by key, by natural key, by version, by absolute state.',
+  Payments: 'Money that moves once, whatever breaks: payments of orders, and refunds.',
+  Webhooks: 'What providers tell by themselves.',
   Events: "The tenant's log of what happened, in an order that a reader can follow without missing an event.",
   'Idempotency keys': 'What became of a key.',
   Health: 'For whoever starts, stops and routes to a process.',
@@ -142,7 +144,7 @@ function complete(operation: Operation, path: string, method: (typeof METHODS)[n
 }
 
 function needsLogin(path: string): boolean {
-  return path.startsWith('/v1/');
+  return path.startsWith('/v1/') && !path.startsWith('/v1/webhooks/');
 }
 
 /** What the middleware refuses, and what any route may end in. */

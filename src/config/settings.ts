@@ -56,6 +56,23 @@ function url(...schemes: string[]) {
     .optional();
 }
 
+/** Where a server is called, whose text may appear in no message either. What follows it is the caller's. */
+function serverUrl(isFit: (url: URL) => boolean, message: string) {
+  return z
+    .string()
+    .refine((text) => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol) && isFit(new URL(text)), {
+      message,
+    })
+    .transform((text) => text.replace(/\/+$/, ''))
+    .optional();
+}
+
+/** A secret that goes into a header or a signature: a line break from a file would be sent, or make every call fail. */
+const secret = z
+  .string()
+  .regex(/^[\x21-\x7e]+$/, { message: 'must be printable ASCII without spaces' })
+  .optional();
+
 const flag = z
   .enum(['true', 'false'], { error: 'must be true or false' })
   .transform((text) => text === 'true')
@@ -102,6 +119,21 @@ const environment = z.object({
   PROVIDER_TIMEOUT: duration('10s', { timer: true }),
   EVENT_RETENTION: duration('30d'),
   INBOX_RETENTION: duration('35d'),
+
+  STRIPE_SECRET_KEY: secret,
+  STRIPE_API_BASE: serverUrl(
+    ({ href, origin }) => href === `${origin}/`,
+    'must be http:// or https://, host and port only: the paths are given by the SDK',
+  ),
+  STRIPE_WEBHOOK_SECRET: secret,
+  BANK_API_BASE: serverUrl(
+    ({ search, hash }) => search === '' && hash === '',
+    'must be a URL that begins with http:// or https:// and ends with its path',
+  ),
+  RECONCILIATION_INTERVAL: duration('30s', { timer: true }),
+  RECONCILIATION_GIVE_UP: duration('25h'),
+  SANDBOX_PORT: integer('4242', 0, 65_535),
+  SANDBOX_DATABASE_URL: url('postgres', 'postgresql'),
 });
 
 type Environment = z.infer<typeof environment>;
@@ -154,6 +186,28 @@ export interface Settings {
     readonly lease: number;
     readonly cleanupInterval: number;
   };
+  readonly payments: {
+    /** For each call to a provider, as a whole. */
+    readonly providerTimeout: number;
+    readonly reconciliationInterval: number;
+    /** How long after its first call a payment that no provider shows is held open. */
+    readonly giveUp: number;
+    /** Without `secretKey` and `apiBase`: the sandbox. */
+    readonly stripe: {
+      readonly secretKey: string | undefined;
+      /** Scheme, host and port; undefined: Stripe's own. */
+      readonly apiBase: string | undefined;
+      readonly webhookSecret: string | undefined;
+    };
+    /** What the bank's paths follow, without a slash at its end; undefined: the sandbox. */
+    readonly bankApiBase: string | undefined;
+    readonly sandbox: {
+      /** 0: a free one. */
+      readonly port: number;
+      /** For a sandbox that runs alone; undefined: an embedded database. */
+      readonly databaseUrl: string | undefined;
+    };
+  };
 }
 
 /**
@@ -200,6 +254,18 @@ function settingsFrom(env: Environment): Settings {
       wait: env.IDEMPOTENCY_WAIT,
       lease: env.IDEMPOTENCY_LEASE,
       cleanupInterval: env.IDEMPOTENCY_CLEANUP_INTERVAL,
+    },
+    payments: {
+      providerTimeout: env.PROVIDER_TIMEOUT,
+      reconciliationInterval: env.RECONCILIATION_INTERVAL,
+      giveUp: env.RECONCILIATION_GIVE_UP,
+      stripe: {
+        secretKey: env.STRIPE_SECRET_KEY,
+        apiBase: env.STRIPE_API_BASE,
+        webhookSecret: env.STRIPE_WEBHOOK_SECRET,
+      },
+      bankApiBase: env.BANK_API_BASE,
+      sandbox: { port: env.SANDBOX_PORT, databaseUrl: env.SANDBOX_DATABASE_URL },
     },
   };
 }

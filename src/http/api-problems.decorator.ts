@@ -41,6 +41,18 @@ export class ProblemDocument {
 
   @ApiPropertyOptional({ format: 'uuid', description: 'The order that a client needs next' })
   orderId?: string;
+
+  @ApiPropertyOptional({ format: 'uuid', description: 'The payment that a client needs next' })
+  paymentId?: string;
+
+  @ApiPropertyOptional({ format: 'uuid', description: 'The refund that a client needs next' })
+  refundId?: string;
+
+  @ApiPropertyOptional({ description: "The provider's reason for saying no" })
+  declineCode?: string;
+
+  @ApiPropertyOptional({ type: 'integer', description: 'Minor units that can still be given back' })
+  refundable?: number;
 }
 
 type Members = Readonly<Record<string, unknown>>;

@@ -50,15 +50,37 @@ export function jsonBody(limit: number): RequestHandler {
         }
         next();
       },
-      ({ type }: { type?: string }) => {
-        refuse(
-          type === 'entity.too.large'
-            ? tooLarge()
-            : new Problem(MalformedJson, 'The body did not arrive as it was announced.'),
-        );
-      },
+      (error: unknown) => refuse(unread(error)),
     );
   };
+}
+
+/**
+ * Middleware that reads the body as it is into `request.rawBody`, for messages whose signature is over their bytes.
+ *
+ * @param limit bytes
+ */
+export function rawBody(limit: number): RequestHandler {
+  return (request, response, next) => {
+    const refuse = (error: unknown): void => {
+      response.setHeader('Connection', 'close');
+      next(error);
+    };
+    if (Number(request.headers['content-length'] ?? 0) > limit) return refuse(tooLarge());
+    getRawBody(request, { limit }).then(
+      (bytes) => {
+        Object.assign(request, { rawBody: bytes });
+        next();
+      },
+      (error: unknown) => refuse(unread(error)),
+    );
+  };
+}
+
+function unread(error: unknown): Problem {
+  const { type } = error as { type?: string };
+  if (type === 'entity.too.large') return tooLarge();
+  return new Problem(MalformedJson, 'The body did not arrive as it was announced.');
 }
 
 /** @throws Error with `type` `entity.too.large`, or whatever else went wrong */

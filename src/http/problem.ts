@@ -10,9 +10,10 @@ export interface ProblemType {
   readonly title: string;
   /**
    * What an idempotency key remembers of it. `stored`: the answer is the same however often the request is repeated, so
-   * it is replayed. `released`: it may pass, so that a retry runs.
+   * it is replayed. `released`: it may pass, so that a retry runs. `kept-open`: something may have happened outside, so
+   * that a retry goes on where this attempt stopped.
    */
-  readonly underKey: 'stored' | 'released';
+  readonly underKey: 'stored' | 'released' | 'kept-open';
   readonly explanation: string;
   readonly remedy: string;
 }

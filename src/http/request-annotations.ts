@@ -7,7 +7,7 @@ export interface RequestAnnotations {
   /** The stable name of an endpoint that takes keys. */
   endpoint?: string;
   /** What became of a request under a key. */
-  outcome?: 'executed' | 'refused' | 'replayed' | 'in_use' | 'mismatch' | 'released';
+  outcome?: 'executed' | 'refused' | 'replayed' | 'in_use' | 'mismatch' | 'released' | 'taken_over' | 'kept_open';
   /** The beginning of the key's SHA-256: enough to find its requests, and no way back to the key. */
   keyHash?: string;
   problem?: string;

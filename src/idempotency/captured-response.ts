@@ -14,6 +14,8 @@ export interface Answer {
   readonly response: StoredResponse;
   readonly expiresAt: Date;
   readonly replayed: boolean;
+  /** Whether it went on where an earlier attempt had stopped. */
+  readonly takenOver: boolean;
 }
 
 /** Every way of sending something. */

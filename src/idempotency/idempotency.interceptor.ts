@@ -16,8 +16,11 @@ import { KeyInUse, KeyInvalid, KeyMissing, KeyReused } from './idempotency.probl
 import { IDEMPOTENT, type IdempotentOptions } from './idempotent.decorator.js';
 import { KeyedExecution } from './keyed-execution.js';
 import type { KeyedRequest } from './keyed-request.js';
-import type { HandledRequest } from './local-execution.js';
-import { CapturedResponse } from './captured-response.js';
+import { type Answer, CapturedResponse } from './captured-response.js';
+import type { HandledRequest } from './execution.js';
+import { LeasedExecution } from './leased-execution.js';
+import { LocalExecution } from './local-execution.js';
+import { enterOperation, LeaseLostError } from './operation.js';
 
 /**
  * Acts on {@link Idempotent}. It is registered first of the global interceptors and so is the outermost: it records what
@@ -28,6 +31,8 @@ export class IdempotencyInterceptor implements NestInterceptor {
   constructor(
     private readonly reflector: Reflector,
     private readonly execution: KeyedExecution,
+    private readonly local: LocalExecution,
+    private readonly leased: LeasedExecution,
     private readonly renderer: ProblemRenderer,
     @Inject(IDEMPOTENCY_OPTIONS) private readonly options: IdempotencyOptions,
   ) {}
@@ -45,11 +50,18 @@ export class IdempotencyInterceptor implements NestInterceptor {
     notes.keyHash = createHash('sha256').update(keyed.scope.key).digest('hex').slice(0, 16);
     const captured = new CapturedResponse(http.getResponse<Response>());
     try {
-      const answer = await this.execution.run(keyed, () => this.handle(request, captured, next));
-      notes.outcome = answer.replayed ? 'replayed' : answer.response.status < 400 ? 'executed' : 'refused';
+      const handle = () => this.handle(request, captured, next);
+      const answer = await this.execution.run(keyed, (flight) => {
+        if (rules.mode !== 'leased') return this.local.run(keyed, flight, handle);
+        return this.leased.run(keyed, flight, (operation) => {
+          enterOperation(request, operation);
+          return handle();
+        });
+      });
+      notes.outcome = outcomeOf(answer);
       return of(captured.send(answer));
     } catch (error) {
-      notes.outcome = outcomeOf(error);
+      notes.outcome = failedOutcome(error);
       throw error;
     } finally {
       captured.restore();
@@ -84,17 +96,25 @@ export class IdempotencyInterceptor implements NestInterceptor {
       const result = await captured.of(lastValueFrom(next.handle(), { defaultValue: undefined }));
       return { response: captured.capture(result), refused: false };
     } catch (error) {
-      if (isSerializationConflict(error)) throw error; // for the unit of work, which begins again at the claim
+      // For the unit of work, which begins again at the claim, and for whoever waits for the new owner.
+      if (isSerializationConflict(error) || error instanceof LeaseLostError) throw error;
       const problem = exceptionToProblem(error);
       captured.reset();
-      if (problem.type.underKey === 'released') throw problem;
+      if (problem.type.underKey !== 'stored') throw problem;
       return { response: this.renderer.render(problem, request.path), refused: true };
     }
   }
 }
 
-function outcomeOf(error: unknown): RequestAnnotations['outcome'] {
+function outcomeOf({ replayed, takenOver, response }: Answer): RequestAnnotations['outcome'] {
+  if (replayed) return 'replayed';
+  if (takenOver) return 'taken_over';
+  return response.status < 400 ? 'executed' : 'refused';
+}
+
+function failedOutcome(error: unknown): RequestAnnotations['outcome'] {
   const type = error instanceof Problem ? error.type : undefined;
   if (type === KeyInUse) return 'in_use';
-  return type === KeyReused ? 'mismatch' : 'released';
+  if (type === KeyReused) return 'mismatch';
+  return type?.underKey === 'kept-open' ? 'kept_open' : 'released';
 }

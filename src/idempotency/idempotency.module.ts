@@ -6,9 +6,12 @@ import { IdempotencyInterceptor } from './idempotency.interceptor.js';
 import { IdempotencyKey } from './idempotency-key.entity.js';
 import { IdempotencyKeysController } from './idempotency-keys.controller.js';
 import { KeyCleanup } from './key-cleanup.js';
+import { KeyClaims } from './key-claims.js';
 import { KeyedExecution } from './keyed-execution.js';
+import { LeasedExecution } from './leased-execution.js';
 import { LocalExecution } from './local-execution.js';
 import { RepeatSafetyCheck } from './repeat-safety.check.js';
+import { UnfinishedOperations } from './unfinished-operations.js';
 
 /**
  * Idempotency keys. Import it once, and provide {@link IdempotencyInterceptor} as the *first* `APP_INTERCEPTOR` of the
@@ -19,17 +22,21 @@ export class IdempotencyModule {
   static forRoot(options: IdempotencyOptions): DynamicModule {
     return {
       module: IdempotencyModule,
+      global: true, // features with operations of their own need no options to import it
       imports: [DiscoveryModule, TypeOrmModule.forFeature([IdempotencyKey])],
       controllers: [IdempotencyKeysController],
       providers: [
         { provide: IDEMPOTENCY_OPTIONS, useValue: options },
+        KeyClaims,
         LocalExecution,
+        LeasedExecution,
         KeyedExecution,
+        UnfinishedOperations,
         KeyCleanup,
         RepeatSafetyCheck,
         IdempotencyInterceptor,
       ],
-      exports: [IdempotencyInterceptor, KeyCleanup],
+      exports: [IdempotencyInterceptor, KeyCleanup, UnfinishedOperations],
     };
   }
 }

@@ -8,6 +8,8 @@ export interface IdempotencyOptions {
   readonly retention: number;
   /** Milliseconds that a duplicate waits for the first request. */
   readonly wait: number;
+  /** Milliseconds for which an operation with effects outside of the database is owned without a sign of life. */
+  readonly lease: number;
   /** Milliseconds between two runs of the cleanup. */
   readonly cleanupInterval: number;
   /** Connections in the pool; half of them may be inside a claim at a time. */

@@ -7,6 +7,11 @@ import { KeyInUse, KeyInvalid, KeyMissing, KeyReused } from './idempotency.probl
 export interface IdempotentOptions {
   /** A stable name such as `orders.create`, part of each key's scope. Never rename it: every key would be forgotten. */
   readonly endpoint: string;
+  /**
+   * `local` (the default): all effects are in Postgres and commit with the answer. `leased`: the handler calls something
+   * outside; it takes a {@link CurrentOperation} and works in steps.
+   */
+  readonly mode?: 'local' | 'leased';
   /** Whether a request without a key is refused (the default) or simply runs. */
   readonly key?: 'required' | 'optional';
   /** What of the body does not make another request: written-out defaults, and notes about the attempt itself. */

@@ -1,49 +1,52 @@
-import {
-  type BeforeApplicationShutdown,
-  Inject,
-  Injectable,
-  Logger,
-  type OnApplicationBootstrap,
-} from '@nestjs/common';
+import { type BeforeApplicationShutdown, Inject, Injectable, type OnApplicationBootstrap } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { AcrossTenants } from '../database/across-tenants.js';
+import { Schedule } from '../database/schedule.js';
 import { UnitOfWork } from '../database/unit-of-work.js';
 import { IDEMPOTENCY_OPTIONS, type IdempotencyOptions } from './idempotency.options.js';
+import { CREATED } from './lease-store.js';
 
-const JOB = 'idempotency-key-cleanup';
 const BATCH = 500;
+
+/** A condition for rows that may go, and the column by which the oldest come first. */
+interface Dead {
+  readonly where: string;
+  readonly since: 'expires_at' | 'lease_until';
+}
+
+const EXPIRED: Dead = { where: `status = 'completed' AND expires_at <= statement_timestamp()`, since: 'expires_at' };
+
+function abandoned(retention: number): Dead {
+  const where = `status = 'in_progress' AND recovery_point = '${CREATED}' AND lease_until <= statement_timestamp()
+    AND created_at <= statement_timestamp() - interval '${retention} milliseconds'`;
+  return { where, since: 'lease_until' };
+}
 
 /**
  * Removes keys past their retention, on a schedule. Correctness does not wait for it: an expired key is free for a new
- * claim whether or not its row is still there. Unfinished keys have no expiry and are never touched.
+ * claim whether or not its row is still there. Unfinished keys have no expiry and stay, but for claims that were
+ * abandoned before their first step: behind those nothing can have happened.
  */
 @Injectable()
 export class KeyCleanup implements OnApplicationBootstrap, BeforeApplicationShutdown {
-  private readonly logger = new Logger(KeyCleanup.name);
-  private running: Promise<number> | undefined;
-  private stopping = false;
+  private readonly schedule: Schedule<number>;
 
   constructor(
     private readonly unitOfWork: UnitOfWork,
     private readonly acrossTenants: AcrossTenants,
-    private readonly scheduler: SchedulerRegistry,
+    scheduler: SchedulerRegistry,
     @Inject(IDEMPOTENCY_OPTIONS) private readonly options: IdempotencyOptions,
-  ) {}
-
-  onApplicationBootstrap(): void {
-    const interval = setInterval(() => {
-      this.run().catch((error: unknown) =>
-        this.logger.warn(`The cleanup failed and will be tried again: ${String(error)}`),
-      );
-    }, this.options.cleanupInterval);
-    this.scheduler.addInterval(JOB, interval);
+  ) {
+    const { cleanupInterval } = options;
+    this.schedule = new Schedule(scheduler, 'idempotency-key-cleanup', cleanupInterval, () => this.sweep());
   }
 
-  /** The pool closes after this hook: what is running must have ended by then. */
+  onApplicationBootstrap(): void {
+    this.schedule.start();
+  }
+
   async beforeApplicationShutdown(): Promise<void> {
-    this.stopping = true;
-    if (this.scheduler.doesExist('interval', JOB)) this.scheduler.deleteInterval(JOB);
-    await this.running?.catch(() => undefined);
+    await this.schedule.stop();
   }
 
   /**
@@ -52,18 +55,19 @@ export class KeyCleanup implements OnApplicationBootstrap, BeforeApplicationShut
    * @returns how many keys this process removed
    */
   run(): Promise<number> {
-    this.running ??= this.sweep().finally(() => (this.running = undefined));
-    return this.running;
+    return this.schedule.run();
   }
 
   private async sweep(): Promise<number> {
-    const tenants = await this.acrossTenants.query<{ tenant_id: string }>(`
-      SELECT DISTINCT tenant_id FROM idempotency_keys
-      WHERE status = 'completed' AND expires_at <= statement_timestamp()`);
     let removed = 0;
-    for (const { tenant_id: tenantId } of tenants) {
-      for (let batch = BATCH; batch === BATCH && !this.stopping; removed += batch) {
-        batch = await this.removeBatch(tenantId);
+    for (const dead of [EXPIRED, abandoned(this.options.retention)]) {
+      const tenants = await this.acrossTenants.query<{ tenant_id: string }>(
+        `SELECT DISTINCT tenant_id FROM idempotency_keys WHERE ${dead.where}`,
+      );
+      for (const { tenant_id: tenantId } of tenants) {
+        for (let batch = BATCH; batch === BATCH && !this.schedule.stopping; removed += batch) {
+          batch = await this.removeBatch(tenantId, dead);
+        }
       }
     }
     return removed;
@@ -76,12 +80,11 @@ export class KeyCleanup implements OnApplicationBootstrap, BeforeApplicationShut
    * Two statements, because a plan may run a subquery again for every row of the table, each time with a LIMIT of its
    * own: batches without bound, and a cleanup that never comes to its end.
    */
-  private removeBatch(tenantId: string): Promise<number> {
+  private removeBatch(tenantId: string, { where, since }: Dead): Promise<number> {
     return this.unitOfWork.run(tenantId, async (transaction) => {
       const expired = await transaction.query<{ key: string; endpoint: string }>(
         `SELECT key, endpoint FROM idempotency_keys
-         WHERE tenant_id = $1 AND status = 'completed' AND expires_at <= statement_timestamp()
-         ORDER BY expires_at LIMIT ${BATCH} FOR UPDATE SKIP LOCKED`,
+         WHERE tenant_id = $1 AND ${where} ORDER BY ${since} LIMIT ${BATCH} FOR UPDATE SKIP LOCKED`,
         [tenantId],
       );
       if (expired.length === 0) return 0;

@@ -10,6 +10,8 @@ export interface KeyRecord {
   readonly fingerprint: Buffer;
   readonly fingerprintVersion: number;
   readonly createdAt: Date;
+  /** Whether somebody works on an unfinished operation; without a lease anybody may take it over. */
+  readonly leased?: boolean;
   /** Undefined while the operation is unfinished. */
   readonly completed?: { readonly response: StoredResponse; readonly expiresAt: Date };
 }

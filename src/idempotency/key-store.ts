@@ -35,7 +35,8 @@ export function findStatement({ tenantId, key, endpoint }: KeyScope): Statement 
   return {
     text: `
       SELECT fingerprint, fingerprint_version, created_at, status, expires_at,
-             response_status, response_headers, response_body, expires_at <= statement_timestamp() AS expired
+             response_status, response_headers, response_body,
+             expires_at <= statement_timestamp() AS expired, lease_until > statement_timestamp() AS leased
       FROM idempotency_keys WHERE tenant_id = $1 AND key = $2 AND endpoint = $3`,
     values: [tenantId, key, endpoint],
   };
@@ -75,6 +76,7 @@ interface KeyRow {
   readonly response_headers: Record<string, string>;
   readonly response_body: Buffer;
   readonly expired: boolean | null;
+  readonly leased: boolean | null;
 }
 
 /** The record that {@link findStatement} read; `undefined` when there is none, or only one past its retention. */
@@ -86,7 +88,7 @@ export function recordOf(rows: unknown): KeyRecord | undefined {
     fingerprintVersion: row.fingerprint_version,
     createdAt: row.created_at,
   };
-  if (row.status !== 'completed') return seen;
+  if (row.status !== 'completed') return { ...seen, leased: row.leased === true };
   const response = { status: row.response_status, headers: row.response_headers, body: row.response_body };
   return { ...seen, completed: { response, expiresAt: row.expires_at } };
 }

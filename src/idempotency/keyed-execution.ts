@@ -1,15 +1,18 @@
 import { Injectable } from '@nestjs/common';
 import { Problem } from '../http/problem.js';
 import type { Answer } from './captured-response.js';
-import { Flights } from './flights.js';
+import type { Execution } from './execution.js';
+import { type Flight, Flights } from './flights.js';
 import { KeyInUse, KeyReused } from './idempotency.problems.js';
+import { KeyClaims } from './key-claims.js';
 import type { KeyRecord } from './key-record.js';
 import { scopeId } from './key-scope.js';
 import { isRecordOf, type KeyedRequest } from './keyed-request.js';
-import { type Execution, type HandledRequest, LocalExecution } from './local-execution.js';
 import { RecentKeys } from './recent-keys.js';
 
 const REMEMBERED_KEYS = 10_000;
+
+type Execute = (flight: Flight) => Promise<Execution | undefined>;
 
 /**
  * Answers a request under a key: by doing it, by repeating what came of it, or by refusing. In one process only one
@@ -20,19 +23,18 @@ export class KeyedExecution {
   private readonly flights = new Flights();
   private readonly recent = new RecentKeys(REMEMBERED_KEYS);
 
-  constructor(private readonly local: LocalExecution) {}
+  constructor(private readonly claims: KeyClaims) {}
 
   /**
-   * @param handle does the work, inside the unit of work that holds the claim; may be called again after a serialization
-   *   failure
-   * @throws Problem `idempotency-key-in-use`, `idempotency-key-reused`, or what `handle` threw
+   * @param execute gets the key and does the work, or finds it done; gives `undefined` when the key is still in use
+   * @throws Problem `idempotency-key-in-use`, `idempotency-key-reused`, or what `execute` threw
    */
-  async run(request: KeyedRequest, handle: () => Promise<HandledRequest>): Promise<Answer> {
+  async run(request: KeyedRequest, execute: Execute): Promise<Answer> {
     for (;;) {
       const flight = this.flights.find(request.scope);
       if (!flight) {
-        const { record, executed } = await this.lead(request, handle);
-        return answer(request, record, !executed);
+        const { record, executed, takenOver = false } = await this.lead(request, execute);
+        return { ...answer(request, record, !executed), takenOver };
       }
       const landing = await flight.wait(request);
       if (landing.kind === 'recorded') return answer(request, landing.record, true);
@@ -42,14 +44,14 @@ export class KeyedExecution {
     }
   }
 
-  private async lead(request: KeyedRequest, handle: () => Promise<HandledRequest>): Promise<Execution> {
+  private async lead(request: KeyedRequest, execute: Execute): Promise<Execution> {
     const id = scopeId(request.scope);
     const execution = await this.flights.lead(request.scope, async (flight) => {
       if (this.recent.has(id)) {
-        const record = await this.local.find(request);
+        const record = await this.claims.find(request);
         if (record?.completed) return { record, executed: false };
       }
-      const run = await this.local.run(request, flight, handle);
+      const run = await execute(flight);
       if (!run) throw inUse();
       return run;
     });
@@ -65,7 +67,7 @@ function answer(request: KeyedRequest, record: KeyRecord, replayed: boolean): An
     throw reused(createdAt, completed);
   }
   if (!completed) throw inUse();
-  return { ...completed, replayed };
+  return { ...completed, replayed, takenOver: false };
 }
 
 function inUse(): Problem {

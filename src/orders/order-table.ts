@@ -2,6 +2,7 @@ import type { EntityManager } from 'typeorm';
 import { LostRaceError } from '../database/database.errors.js';
 import { violatesUnique } from '../database/sql-state.js';
 import type { Transaction } from '../database/transaction.js';
+import type { TimePosition } from '../http/time-position.js';
 import type { OrderContent } from './order-content.js';
 import { type Order, ORDER_COLUMNS, type OrderStatus } from './order.entity.js';
 
@@ -47,7 +48,7 @@ export async function upsertOrder(
      ON CONFLICT (tenant_id, external_ref) WHERE external_ref IS NOT NULL AND deleted_at IS NULL DO UPDATE SET
        currency = EXCLUDED.currency, items = EXCLUDED.items, total_amount = EXCLUDED.total_amount,
        metadata = EXCLUDED.metadata, version = orders.version + 1, updated_at = EXCLUDED.updated_at
-     WHERE orders.status = 'pending'
+     WHERE orders.status = 'pending' AND orders.live_payment_id IS NULL
        AND (orders.currency, orders.items, orders.metadata)
            IS DISTINCT FROM (EXCLUDED.currency, EXCLUDED.items, EXCLUDED.metadata)
      RETURNING ${ORDER_COLUMNS}`,
@@ -110,6 +111,23 @@ export async function updateOrder(
   return order ?? stale(read);
 }
 
+/** Notes the payment that lives, or that none does. Not a change that clients see: the version stays. */
+export async function setLivePayment(transaction: Transaction, id: string, paymentId: string | null): Promise<void> {
+  await transaction.query(
+    `UPDATE orders SET live_payment_id = $3, had_payment = true WHERE tenant_id = $1 AND id = $2`,
+    [transaction.tenantId, id, paymentId],
+  );
+}
+
+/** Assigns the status of an order whose row is held; one that has it already does not change. */
+export async function assignOrderStatus(transaction: Transaction, id: string, status: OrderStatus): Promise<void> {
+  await transaction.query(
+    `UPDATE orders SET status = $3, version = version + 1, updated_at = statement_timestamp()
+     WHERE tenant_id = $1 AND id = $2 AND status <> $3`,
+    [transaction.tenantId, id, status],
+  );
+}
+
 /** Ends an order: its row remains, one version on, so that its id stays spent. Fenced like {@link updateOrder}. */
 export async function deleteOrder(transaction: Transaction, read: Order): Promise<Order> {
   const [order] = await transaction.query<Order>(
@@ -126,13 +144,6 @@ export interface OrderFilter {
   readonly externalRef?: string | undefined;
 }
 
-/** Where an order stands in the list. */
-export interface OrderPosition {
-  /** Microseconds since 1970, as a decimal number: a `Date` has only milliseconds. */
-  readonly createdAt: string;
-  readonly id: string;
-}
-
 export type ListedOrder = Order & { readonly position: string };
 
 /** Living orders behind `after`, oldest first. */
@@ -140,7 +151,7 @@ export async function listOrders(
   manager: EntityManager,
   tenantId: string,
   { status, externalRef }: OrderFilter,
-  after: OrderPosition | undefined,
+  after: TimePosition | undefined,
   limit: number,
 ): Promise<ListedOrder[]> {
   return manager.query<ListedOrder[]>(

@@ -45,6 +45,14 @@ export class Order {
   @Column('integer')
   version!: number;
 
+  /** The payment that is under way or has succeeded. While it is pending the order is closed to edits. */
+  @Column('uuid', { name: 'live_payment_id', nullable: true })
+  livePaymentId!: string | null;
+
+  /** Whether there ever was a payment, live or not: then the order cannot be deleted. */
+  @Column('boolean', { name: 'had_payment' })
+  hadPayment!: boolean;
+
   @Column('timestamptz', { name: 'created_at' })
   createdAt!: Date;
 
@@ -59,4 +67,5 @@ export class Order {
 export const ORDER_COLUMNS = `
   orders.tenant_id AS "tenantId", orders.id, orders.external_ref AS "externalRef", orders.status, orders.currency,
   orders.items, orders.total_amount::float8 AS "totalAmount", orders.metadata, orders.version,
+  orders.live_payment_id AS "livePaymentId", orders.had_payment AS "hadPayment",
   orders.created_at AS "createdAt", orders.updated_at AS "updatedAt", orders.deleted_at AS "deletedAt"`;

@@ -13,12 +13,12 @@ import {
 } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { ApiIfMatch, ApiIfNoneMatch, headerRefs } from '../http/api-headers.decorator.js';
-import { ApiProblems } from '../http/api-problems.decorator.js';
+import { ApiProblems, type DocumentedProblem } from '../http/api-problems.decorator.js';
 import { type Conditions, RequestConditions } from '../http/conditions.js';
-import { foreignCursor, limitOf, positionOf } from '../http/page-query.js';
-import { encodeCursor } from '../http/pagination.js';
+import { limitOf } from '../http/page-query.js';
 import { etagOf } from '../http/preconditions.js';
 import { NotFound, PreconditionFailed, PreconditionRequired, ValidationFailed } from '../http/problems.js';
+import { pageByTime, timePositionOf } from '../http/time-position.js';
 import { UuidParam } from '../http/uuid-param.pipe.js';
 import { Idempotent } from '../idempotency/idempotent.decorator.js';
 import { SafeToRepeat } from '../idempotency/safe-to-repeat.decorator.js';
@@ -29,7 +29,7 @@ import { OrderChanges, StatusAssignment } from './dto/order-changes.js';
 import { OrderQuery } from './dto/order-query.js';
 import { CHANGES_EXAMPLES, NEW_ORDER_EXAMPLES, ORDER_EXAMPLE } from './dto/order-examples.js';
 import { OrderPage, OrderView, viewOf } from './dto/order-view.js';
-import { DuplicateExternalRef, OrderDeleted, OrderNotEditable } from './order.problems.js';
+import { DuplicateExternalRef, OrderDeleted, OrderNotEditable, PaymentInProgress } from './order.problems.js';
 import { OrdersService, type Written } from './orders.service.js';
 
 const ORDER_ID = ORDER_EXAMPLE.id;
@@ -52,6 +52,7 @@ const Created = () =>
 const Shown = (description: string, example: OrderView = ORDER_EXAMPLE) =>
   ApiOkResponse({ description, type: OrderView, example, headers: headerRefs('ETag') });
 
+const IN_PROGRESS: DocumentedProblem = [PaymentInProgress, { paymentId: '01a228f0-1b7c-7d0e-8f64-3c1d8a5b9e02' }];
 const LAST_WRITE_WINS = 'The ETag of the version that is meant. Left out: whatever the version.';
 const ONLY_IF_ABSENT = '`*`: only where there is no such order yet.';
 
@@ -97,10 +98,7 @@ export class OrdersController {
   @ApiProblems(ValidationFailed)
   async list(@CurrentTenant() tenantId: string, @Query() query: OrderQuery): Promise<OrderPage> {
     const limit = limitOf(query);
-    const orders = await this.orders.list(tenantId, query, afterOf(query), limit + 1);
-    const page = orders.slice(0, limit);
-    const last = orders.length > limit ? page.at(-1) : undefined;
-    return { data: page.map(viewOf), nextCursor: last ? encodeCursor([last.position, last.id]) : null };
+    return pageByTime(await this.orders.list(tenantId, query, timePositionOf(query), limit + 1), limit, viewOf);
   }
 
   @Get(':id')
@@ -142,7 +140,7 @@ export class OrdersController {
   @NewOrderBody()
   @Shown('Replaced, or unchanged')
   @Created()
-  @ApiProblems(ValidationFailed, [OrderNotEditable, { orderId: ORDER_ID }], PreconditionFailed)
+  @ApiProblems(ValidationFailed, [OrderNotEditable, { orderId: ORDER_ID }], IN_PROGRESS, PreconditionFailed)
   async putByExternalRef(
     @CurrentTenant() tenantId: string,
     @Param('externalRef', ExternalRefParam) externalRef: string,
@@ -172,6 +170,7 @@ export class OrdersController {
     NotFound,
     [DuplicateExternalRef, { orderId: ORDER_ID }],
     [OrderNotEditable, { orderId: ORDER_ID }],
+    IN_PROGRESS,
     OrderDeleted,
     PreconditionFailed,
     PreconditionRequired,
@@ -201,6 +200,7 @@ export class OrdersController {
     ValidationFailed,
     NotFound,
     [OrderNotEditable, { orderId: ORDER_ID }],
+    IN_PROGRESS,
     PreconditionFailed,
     PreconditionRequired,
   )
@@ -229,7 +229,7 @@ export class OrdersController {
     examples: { cancelled: { value: { status: 'cancelled' } } },
   })
   @Shown('The order, cancelled', { ...ORDER_EXAMPLE, status: 'cancelled', version: 2 })
-  @ApiProblems(ValidationFailed, NotFound, [OrderNotEditable, { orderId: ORDER_ID }], PreconditionFailed)
+  @ApiProblems(ValidationFailed, NotFound, [OrderNotEditable, { orderId: ORDER_ID }], IN_PROGRESS, PreconditionFailed)
   async assignStatus(
     @CurrentTenant() tenantId: string,
     @Param('id', UuidParam) id: string,
@@ -265,12 +265,4 @@ function show(response: Response, { order, created }: Written): OrderView {
   response.set('ETag', etagOf(order.version));
   if (created) response.status(201).set('Location', `/v1/orders/${order.id}`);
   return viewOf(order);
-}
-
-function afterOf(query: OrderQuery): { createdAt: string; id: string } | undefined {
-  const parts = positionOf(query, 2);
-  if (!parts) return undefined;
-  const [createdAt, id] = parts as [string, string];
-  if (!/^\d{1,16}$/.test(createdAt) || !UuidParam.isUuid(id)) throw foreignCursor();
-  return { createdAt, id };
 }

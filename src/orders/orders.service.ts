@@ -6,14 +6,16 @@ import { UnitOfWork } from '../database/unit-of-work.js';
 import type { Conditions } from '../http/conditions.js';
 import { Problem } from '../http/problem.js';
 import { NotFound } from '../http/problems.js';
+import type { TimePosition } from '../http/time-position.js';
 import { Outbox } from '../messaging/outbox.js';
 import { viewOf } from './dto/order-view.js';
 import type { OrderChanges } from './dto/order-changes.js';
 import type { NewOrder } from './dto/new-order.js';
 import { contentOf, hasContent, itemsOf, type OrderContent, totalOf } from './order-content.js';
 import { Order } from './order.entity.js';
-import { DuplicateExternalRef, OrderDeleted, OrderNotEditable } from './order.problems.js';
+import { DuplicateExternalRef, OrderDeleted, OrderNotEditable, PaymentInProgress } from './order.problems.js';
 import {
+  assignOrderStatus,
   deleteOrder,
   findOrderOfRef,
   insertOrder,
@@ -22,7 +24,7 @@ import {
   lockOrder,
   lockOrderOfRef,
   type OrderFilter,
-  type OrderPosition,
+  setLivePayment,
   updateOrder,
   upsertOrder,
 } from './order-table.js';
@@ -123,7 +125,7 @@ export class OrdersService {
       const existing = await lockLiving(transaction, id);
       if (existing.status === 'cancelled') return existing;
       conditions.checkVersion(existing.version);
-      if (existing.status !== 'pending') throw notEditable(existing);
+      refuseClosed(existing);
       const order = await updateOrder(transaction, existing, { ...existing, status: 'cancelled' });
       this.tell(transaction, 'order.cancelled', order);
       return order;
@@ -135,7 +137,7 @@ export class OrdersService {
     await this.unitOfWork.run(tenantId, async (transaction) => {
       const existing = await lockLiving(transaction, id);
       conditions.checkVersion(existing.version);
-      if (existing.status !== 'pending' && existing.status !== 'cancelled') throw notEditable(existing);
+      if (existing.hadPayment) throw notEditable(existing);
       const { version } = await deleteOrder(transaction, existing);
       this.tell(transaction, 'order.deleted', existing, version); // shown as it last was, at the version of its end
     });
@@ -153,10 +155,42 @@ export class OrdersService {
   async list(
     tenantId: string,
     filter: OrderFilter,
-    after: OrderPosition | undefined,
+    after: TimePosition | undefined,
     limit: number,
   ): Promise<ListedOrder[]> {
     return this.unitOfWork.read(tenantId, (manager) => listOrders(manager, tenantId, filter, after, limit));
+  }
+
+  /**
+   * Takes the order's row until the end of the transaction. A payment's first step and everything that settles it begin
+   * with this, before they touch the payment.
+   *
+   * @throws Problem `not-found`
+   */
+  async lock(transaction: Transaction, id: string): Promise<Order> {
+    return lockLiving(transaction, id);
+  }
+
+  /** Notes the payment that lives; while it is pending the order is closed to edits. The order's row must be held. */
+  async closeFor(transaction: Transaction, id: string, paymentId: string): Promise<void> {
+    await setLivePayment(transaction, id, paymentId);
+  }
+
+  /** Opens an order, whose row is held, after its payment has come to nothing. */
+  async reopen(transaction: Transaction, id: string): Promise<void> {
+    await setLivePayment(transaction, id, null);
+  }
+
+  /**
+   * Gives an order, whose row is held, the status that its payment's state makes. It has no event of its own: the
+   * payment's, or the refund's, tells of it.
+   */
+  async assignPaymentStatus(
+    transaction: Transaction,
+    id: string,
+    status: 'paid' | 'partially_refunded' | 'refunded',
+  ): Promise<void> {
+    await assignOrderStatus(transaction, id, status);
   }
 
   private async insert(transaction: Transaction, id: string, content: OrderContent): Promise<Order | undefined> {
@@ -186,7 +220,7 @@ export class OrdersService {
   ): Promise<Order> {
     if (hasContent(existing, content)) return existing;
     conditions.checkVersion(existing.version);
-    if (existing.status !== 'pending') throw notEditable(existing);
+    refuseClosed(existing);
     if (content.externalRef !== existing.externalRef) await refuseTakenRef(transaction, content.externalRef);
     const order = await updateOrder(transaction, existing, { ...content, status: existing.status });
     this.tell(transaction, 'order.updated', order);
@@ -220,6 +254,20 @@ async function refuseTakenRef(transaction: Transaction, externalRef: string | nu
 
 function notFound(): never {
   throw new Problem(NotFound, 'There is no order with this id.');
+}
+
+/** Only a pending order changes, and not while a payment is under way. */
+function refuseClosed(order: Order): void {
+  if (order.status !== 'pending') throw notEditable(order);
+  if (order.livePaymentId !== null) throw paymentInProgress(order.livePaymentId);
+}
+
+/** The refusal of whatever has to wait for a payment. */
+export function paymentInProgress(paymentId: string): Problem {
+  return new Problem(PaymentInProgress, `The outcome of the payment ${paymentId} is not known yet.`, {
+    members: { paymentId },
+    headers: { 'Retry-After': '5' },
+  });
 }
 
 function notEditable({ id, status }: Order): Problem {

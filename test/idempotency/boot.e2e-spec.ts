@@ -27,6 +27,8 @@ import { APP_OPTIONS, configureApp } from '../../src/configure-app.js';
 import { Idempotent } from '../../src/idempotency/idempotent.decorator.js';
 import { UnsafeRoutesError } from '../../src/idempotency/repeat-safety.check.js';
 import { SafeToRepeat } from '../../src/idempotency/safe-to-repeat.decorator.js';
+import { providerAccess } from '../../src/payments/provider-access.js';
+import { NOWHERE } from '../support/test-app.js';
 import { TestDatabase } from '../support/test-database.js';
 
 @Controller('undeclared')
@@ -108,7 +110,7 @@ afterAll(() => database.drop());
 /** Starts the service with those controllers as `main.ts` does, without listening, and ends it. */
 async function boot(...controllers: Type[]): Promise<void> {
   const settings = loadSettings({ LOG_LEVEL: 'fatal', DATABASE_URL: database.url });
-  const imports = [AppModule.forRoot(settings, database.url)];
+  const imports = [AppModule.forRoot(settings, database.url, providerAccess(settings.payments, NOWHERE))];
   const module = await Test.createTestingModule({ imports, controllers }).compile();
   const app = module.createNestApplication({ ...APP_OPTIONS, logger: false });
   try {

@@ -233,6 +233,9 @@ function environment(env: Record<string, string>): NodeJS.ProcessEnv {
     ...Object.fromEntries(inherited),
     PORT: '0',
     HOST: '127.0.0.1',
+    // Nobody listens there: a suite that moves money brings its providers.
+    STRIPE_API_BASE: 'http://127.0.0.1:1',
+    BANK_API_BASE: 'http://127.0.0.1:1',
     ...env,
     NODE_OPTIONS: nodeOptions || undefined,
   };

@@ -6,6 +6,7 @@ import { AppModule } from '../../src/app.module.js';
 import { loadSettings } from '../../src/config/settings.js';
 import { APP_OPTIONS, configureApp } from '../../src/configure-app.js';
 import { createLogger } from '../../src/operations/logger.js';
+import { providerAccess } from '../../src/payments/provider-access.js';
 import { DEMO_TENANTS } from '../../src/tenants/demo-tenants.js';
 import { TenantDirectory } from '../../src/tenants/tenant-directory.js';
 import { ApiClient } from './api-client.js';
@@ -14,9 +15,14 @@ import { TestDatabase } from './test-database.js';
 export const ACME = DEMO_TENANTS[0];
 export const GLOBEX = DEMO_TENANTS[1];
 
+/** An address where nobody listens: for suites that move no money. */
+export const NOWHERE = 'http://127.0.0.1:1';
+
 export interface TestParts extends Pick<ModuleMetadata, 'controllers' | 'providers'> {
   readonly database?: TestDatabase;
   readonly databaseUrl?: string;
+  /** Where the stand-in of the providers is. */
+  readonly sandboxUrl?: string;
 }
 
 /** The service in this process, made as `main.ts` makes it, with the demo tenants, on a database of its own. */
@@ -36,11 +42,12 @@ export class TestApp {
     const database = parts.database ?? (await TestDatabase.create());
     const databaseUrl = parts.databaseUrl ?? database.url;
     const settings = loadSettings({ LOG_LEVEL: 'fatal', DATABASE_URL: databaseUrl, ...environment });
-    const { controllers, providers } = parts;
+    const { controllers } = parts;
+    const providers = providerAccess(settings.payments, parts.sandboxUrl ?? NOWHERE);
     const module = await Test.createTestingModule({
-      imports: [AppModule.forRoot(settings, databaseUrl)],
+      imports: [AppModule.forRoot(settings, databaseUrl, providers)],
       ...(controllers && { controllers }),
-      ...(providers && { providers }),
+      ...(parts.providers && { providers: parts.providers }),
     }).compile();
     const app = module.createNestApplication<NestExpressApplication>({
       ...APP_OPTIONS,

@@ -61,6 +61,8 @@ export interface ChargeQuery {
 export interface RefundQuery extends ChargeQuery {
   readonly refundId: string;
   readonly chargeRef: string;
+  /** The provider's name for it, where that is known: one made in its dashboard does not carry our id. */
+  readonly reference?: string;
 }
 
 /** A movement that the provider tells of, and whose it is as far as the provider knows. */
@@ -73,12 +75,21 @@ export interface ProviderFact {
   readonly effect: Effect;
 }
 
+/** What a provider sent by itself, once its signature was found to be right. */
+export interface ProviderNotice {
+  /** The provider's id of the message; a repetition carries the same. */
+  readonly messageId: string;
+  readonly type: string;
+  /** Empty where the message is about nothing of ours. */
+  readonly facts: readonly ProviderFact[];
+}
+
 /** Thrown by look-ups: the provider could not be asked, so nothing is known, least of all that there is nothing. */
 export class LookUpFailedError extends Error {
   override readonly name = 'LookUpFailedError';
 
   constructor(provider: string, cause: unknown) {
-    super(`${provider} could not be asked what it has done`, { cause });
+    super(`${provider} could not be asked what it has done: ${String(cause)}`, { cause });
   }
 }
 

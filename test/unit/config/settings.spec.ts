@@ -37,6 +37,14 @@ describe('settings that nobody made', () => {
         seedDemoTenants: true,
       },
       idempotency: { retention: 86_400_000, wait: 2_000, lease: 30_000, cleanupInterval: 60_000 },
+      payments: {
+        providerTimeout: 10_000,
+        reconciliationInterval: 30_000,
+        giveUp: 90_000_000,
+        stripe: { secretKey: undefined, apiBase: undefined, webhookSecret: undefined },
+        bankApiBase: undefined,
+        sandbox: { port: 4242, databaseUrl: undefined },
+      },
     });
   });
 
@@ -52,7 +60,15 @@ describe('settings that nobody made', () => {
       ...['NODE_ENV', 'PORT', 'HOST', 'PUBLIC_URL', 'LOG_LEVEL', 'CORS_ORIGINS', 'RATE_LIMIT', 'SHUTDOWN_GRACE'],
       ...['DATABASE_URL', 'MIGRATION_DATABASE_URL', 'DATABASE_POOL_SIZE', 'EMBEDDED_DATABASE_DIR', 'SEED_DEMO_TENANTS'],
       ...['IDEMPOTENCY_RETENTION', 'IDEMPOTENCY_WAIT', 'IDEMPOTENCY_LEASE', 'IDEMPOTENCY_CLEANUP_INTERVAL'],
-      ...['PROVIDER_TIMEOUT', 'EVENT_RETENTION', 'INBOX_RETENTION'],
+      ...[
+        'PROVIDER_TIMEOUT',
+        'EVENT_RETENTION',
+        'INBOX_RETENTION',
+        'RECONCILIATION_INTERVAL',
+        'RECONCILIATION_GIVE_UP',
+      ],
+      ...['STRIPE_SECRET_KEY', 'STRIPE_API_BASE', 'STRIPE_WEBHOOK_SECRET', 'BANK_API_BASE'],
+      ...['SANDBOX_PORT', 'SANDBOX_DATABASE_URL'],
     ];
 
     expect(loadSettings(Object.fromEntries(names.map((name) => [name, ''])))).toEqual(loadSettings({}));
@@ -98,6 +114,22 @@ describe('a setting', () => {
     [{ IDEMPOTENCY_RETENTION: '5m' }, ({ idempotency }) => idempotency.retention, 300_000],
     [{ IDEMPOTENCY_RETENTION: '24h' }, ({ idempotency }) => idempotency.retention, 86_400_000],
     [{ IDEMPOTENCY_RETENTION: '30d' }, ({ idempotency }) => idempotency.retention, 2_592_000_000],
+    [{ PROVIDER_TIMEOUT: '2s' }, ({ payments }) => payments.providerTimeout, 2_000],
+    [{ RECONCILIATION_INTERVAL: '1s' }, ({ payments }) => payments.reconciliationInterval, 1_000],
+    [{ RECONCILIATION_GIVE_UP: '30d' }, ({ payments }) => payments.giveUp, 2_592_000_000],
+    [
+      { STRIPE_SECRET_KEY: 'sk_live_1', STRIPE_WEBHOOK_SECRET: 'whsec_1' },
+      ({ payments }) => payments.stripe,
+      { secretKey: 'sk_live_1', apiBase: undefined, webhookSecret: 'whsec_1' },
+    ],
+    [{ STRIPE_API_BASE: 'http://[::1]:4242/' }, ({ payments }) => payments.stripe.apiBase, 'http://[::1]:4242'],
+    [
+      { BANK_API_BASE: 'https://gate:key@bank.example/api//' },
+      ({ payments }) => payments.bankApiBase,
+      'https://gate:key@bank.example/api',
+    ],
+    [{ SANDBOX_PORT: '0' }, ({ payments }) => payments.sandbox.port, 0],
+    [{ SANDBOX_DATABASE_URL: URL_WITH_SECRET }, ({ payments }) => payments.sandbox.databaseUrl, URL_WITH_SECRET],
   ];
 
   it.each(given)('is read: %j', (variables, read, expected) => {
@@ -126,6 +158,23 @@ describe('a setting', () => {
     [{ IDEMPOTENCY_CLEANUP_INTERVAL: '0ms' }, 'IDEMPOTENCY_CLEANUP_INTERVAL'],
     [{ IDEMPOTENCY_CLEANUP_INTERVAL: '25d' }, 'IDEMPOTENCY_CLEANUP_INTERVAL'],
     [{ IDEMPOTENCY_WAIT: '25d' }, 'IDEMPOTENCY_WAIT'],
+    [{ RECONCILIATION_INTERVAL: '0s' }, 'RECONCILIATION_INTERVAL'],
+    [{ RECONCILIATION_INTERVAL: '25d' }, 'RECONCILIATION_INTERVAL'],
+    [{ RECONCILIATION_GIVE_UP: '0s' }, 'RECONCILIATION_GIVE_UP'],
+    ...['sk_live_1\n', 'sk live', 'sk_live_é'].map((STRIPE_SECRET_KEY): [Variables, string] => [
+      { STRIPE_SECRET_KEY },
+      'STRIPE_SECRET_KEY',
+    ]),
+    [{ STRIPE_WEBHOOK_SECRET: 'whsec_1 ' }, 'STRIPE_WEBHOOK_SECRET'],
+    ...['api.stripe.com', 'ftp://api.stripe.com', 'https://api.stripe.com/v1', 'https://me@api.stripe.com'].map(
+      (STRIPE_API_BASE): [Variables, string] => [{ STRIPE_API_BASE }, 'STRIPE_API_BASE'],
+    ),
+    ...['bank', 'ftp://bank', 'http://bank/?a=1', 'http://bank/#a'].map((BANK_API_BASE): [Variables, string] => [
+      { BANK_API_BASE },
+      'BANK_API_BASE',
+    ]),
+    [{ SANDBOX_PORT: '65536' }, 'SANDBOX_PORT'],
+    [{ SANDBOX_DATABASE_URL: 'mysql://db' }, 'SANDBOX_DATABASE_URL'],
   ])('that is not valid stops the start and is named: %j', (variables, name) => {
     expect(faultsOf(variables)).toEqual([expect.stringMatching(new RegExp(`^${name} `))]);
   });
@@ -186,6 +235,11 @@ describe('a start that is refused', () => {
     IDEMPOTENCY_RETENTION: 'long',
     IDEMPOTENCY_LEASE: '1s',
     INBOX_RETENTION: '1d',
+    STRIPE_SECRET_KEY: 'sk_live_hunter6\n',
+    STRIPE_API_BASE: 'https://root:hunter7@api.stripe.com',
+    STRIPE_WEBHOOK_SECRET: 'whsec_hunter8 ',
+    BANK_API_BASE: 'https://root:hunter9@bank.example/?key=hunter9',
+    SANDBOX_DATABASE_URL: 'mysql://root:hunter10@db/sandbox',
   };
 
   it('lists every fault at once, each on a line of its own', () => {

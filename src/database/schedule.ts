@@ -1,0 +1,48 @@
+import { Logger } from '@nestjs/common';
+import type { SchedulerRegistry } from '@nestjs/schedule';
+
+/**
+ * Work on the database that is done again and again. A run never overlaps another of the same process, a failed one is
+ * tried again at the next turn, and {@link stop} waits for the one under way: the pool must not close before.
+ */
+export class Schedule<T> {
+  private readonly logger = new Logger('Schedule');
+  private running: Promise<T> | undefined;
+  private ended = false;
+
+  /** @param every milliseconds */
+  constructor(
+    private readonly registry: SchedulerRegistry,
+    private readonly name: string,
+    private readonly every: number,
+    private readonly work: () => Promise<T>,
+  ) {}
+
+  /** Whether it has been stopped: long work asks between its pieces. */
+  get stopping(): boolean {
+    return this.ended;
+  }
+
+  /** For `onApplicationBootstrap`. */
+  start(): void {
+    const interval = setInterval(() => {
+      this.run().catch((error: unknown) =>
+        this.logger.warn(`${this.name} failed and will be tried again: ${String(error)}`),
+      );
+    }, this.every);
+    this.registry.addInterval(this.name, interval);
+  }
+
+  /** For `beforeApplicationShutdown`: the pool closes after that hook. */
+  async stop(): Promise<void> {
+    this.ended = true;
+    if (this.registry.doesExist('interval', this.name)) this.registry.deleteInterval(this.name);
+    await this.running?.catch(() => undefined);
+  }
+
+  /** Runs it now. While a run is under way it is joined, not repeated. */
+  run(): Promise<T> {
+    this.running ??= this.work().finally(() => (this.running = undefined));
+    return this.running;
+  }
+}

@@ -1,0 +1,31 @@
+import { Injectable } from '@nestjs/common';
+import type { Transaction } from '../database/transaction.js';
+import { UUID } from '../http/uuid-param.pipe.js';
+import { PaymentLedger } from './payment-ledger.js';
+import type { ProviderFact } from './providers/payment-provider.js';
+import { RefundLedger } from './refund-ledger.js';
+import { SurplusCharges } from './surplus-charges.js';
+
+/** Writes down what a provider tells without being asked about one payment: webhooks, and lists of what was made. */
+@Injectable()
+export class ProviderFacts {
+  constructor(
+    private readonly payments: PaymentLedger,
+    private readonly refunds: RefundLedger,
+    private readonly surplus: SurplusCharges,
+  ) {}
+
+  /** Whether the ids that the provider keeps can be ours: others use the same account, too. */
+  static isOurs({ tenantId, paymentId, refundId }: ProviderFact): boolean {
+    return [tenantId, paymentId, refundId].every((id) => id === undefined || UUID.test(id));
+  }
+
+  async apply(transaction: Transaction, { kind, paymentId, refundId, effect }: ProviderFact): Promise<void> {
+    if (kind === 'charge') {
+      await this.payments.settle(transaction, paymentId, [effect]);
+      return;
+    }
+    const refund = await this.refunds.settle(transaction, paymentId, refundId, [effect]);
+    if (!refund && refundId !== undefined) await this.surplus.settle(transaction, paymentId, refundId, effect);
+  }
+}
