@@ -203,6 +203,14 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'request-timeout': 'test/operations/edges.e2e-spec.ts',
   'request-header-fields-too-large': 'test/operations/edges.e2e-spec.ts',
   'expectation-failed': 'test/operations/edges.e2e-spec.ts',
+  'payment-declined': 'test/payments/pay.e2e-spec.ts',
+  'payment-failed': 'test/payments/reconciliation.e2e-spec.ts',
+  'order-already-paid': 'test/payments/refund.e2e-spec.ts',
+  'order-not-payable': 'test/payments/refund.e2e-spec.ts',
+  'payment-in-progress': 'test/payments/pay.e2e-spec.ts',
+  'refund-exceeds-payment': 'test/payments/refund.e2e-spec.ts',
+  'payment-outcome-unknown': 'test/payments/pay.e2e-spec.ts',
+  'bad-signature': 'test/payments/webhooks.e2e-spec.ts',
 };
 
 describe('every kind of refusal that the code declares', () => {
