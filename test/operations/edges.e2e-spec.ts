@@ -206,16 +206,41 @@ describe('a browser of another origin', () => {
       .expect(204)
       .expect('Access-Control-Allow-Origin', 'https://shop.example');
     expect(preflight.headers['access-control-allow-headers']).toMatch(/Idempotency-Key.*If-Match.*If-None-Match/);
+    expect(preflight.headers['access-control-allow-methods']).toMatch(/GET.*POST.*PUT.*PATCH.*DELETE/);
     const answer = await request(service.baseUrl).get('/v1/orders').set('Origin', 'https://shop.example').expect(401);
     for (const name of ['Idempotent-Replayed', 'Idempotency-Expires', 'ETag', 'Location', 'Retry-After']) {
       expect(answer.headers['access-control-expose-headers']).toContain(name);
     }
   });
 
+  it('may come from anywhere when that is what is set', async () => {
+    const open = await TestApp.start({ CORS_ORIGINS: '*' }, { database: service.database });
+    const answer = await open.as().get('/v1/orders', { Origin: 'https://shop.example' });
+    await open.app.close();
+    expect(answer.headers['access-control-allow-origin']).toBe('*');
+  });
+
   it('is told nothing when its origin is not', async () => {
     const answer = await request(service.baseUrl).get('/v1/orders').set('Origin', 'https://evil.example');
     expect(answer.headers['access-control-allow-origin']).toBeUndefined();
   });
+});
+
+describe('an answer', () => {
+  let service: TestApp;
+  beforeAll(async () => (service = await TestApp.start()));
+  afterAll(() => service.stop());
+
+  it.each(['/health/live', '/docs', '/problems/not-found', '/v1/orders', '/nowhere'])(
+    'tells browsers to be careful with it: %s',
+    async (path) => {
+      const { headers } = await service.as().get(path);
+      const policy = headers['content-security-policy'];
+      expect([headers['x-content-type-options'], headers['x-frame-options']]).toEqual(['nosniff', 'SAMEORIGIN']);
+      expect(policy).toContain("default-src 'self'");
+      expect(policy).not.toContain('upgrade-insecure-requests'); // there is nothing to upgrade to on localhost
+    },
+  );
 });
 
 describe('the log', () => {
@@ -240,7 +265,7 @@ describe('the log', () => {
     const secret = 'do-not-log-me';
     const order = newOrder({ metadata: { secret } });
     const post = (id: string, body: unknown) =>
-      service.as().post('/v1/orders', body, 'plain-key', { 'X-Request-Id': id });
+      service.as().post('/v1/orders?asked=do-not-log-me', body, 'plain-key', { 'X-Request-Id': id });
     await post('one', order);
     await post('two', order);
     await post('three', newOrder());
@@ -257,6 +282,8 @@ describe('the log', () => {
   it('hides the key in the path of its status, and makes an id of its own for one that is not sane', async () => {
     const { headers } = await service.as().get('/v1/idempotency-keys/plain-key', { 'X-Request-Id': 'a b\tc' });
     expect(headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+    const long = await service.as().get('/health/live', { 'X-Request-Id': 'x'.repeat(129) });
+    expect(long.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
     expect(await line(headers['x-request-id']!)).toMatchObject({ path: '/v1/idempotency-keys/…', status: 200 });
   });
 });
