@@ -96,7 +96,7 @@ export class Transaction {
   /** Lets a statement travel in the flush of COMMIT, before it: for writes whose answer nothing waits for. */
   closeWith(statement: Statement): void {
     this.refuseEnded();
-    this.closing.push(statement);
+    this.closing.push(written(statement));
   }
 
   /** Like {@link closeWith}, for the very last statement: from now on nothing may be added. */
@@ -214,4 +214,13 @@ export class Transaction {
     Object.assign(this.runner, { isTransactionActive: false, transactionDepth: 0 });
     await release(this.runner, broken);
   }
+}
+
+/**
+ * A statement whose values are text already where they were objects. What cannot be written must fail here: later, `pg`
+ * would leave out that statement alone, and COMMIT, which is on its way behind it, would commit the rest.
+ */
+function written({ text, values }: Statement): Statement {
+  const isPlain = (value: unknown) => value?.constructor === Object;
+  return values ? { text, values: values.map((value) => (isPlain(value) ? JSON.stringify(value) : value)) } : { text };
 }
