@@ -67,8 +67,7 @@ export class PayingProcesses {
         ...environment,
       },
     );
-    processes.other = await processes.startDirect(different);
-    processes.owner = await processes.startOwner();
+    [processes.other, processes.owner] = await Promise.all([processes.startDirect(different), processes.startOwner()]);
     return processes;
   }
 
