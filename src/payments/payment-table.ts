@@ -100,7 +100,10 @@ export interface SumChange {
   readonly reserved?: number;
 }
 
-/** Moves money between the sums of a payment whose row is held. */
+/**
+ * Moves money between the sums of a payment whose row is held. What is reserved is not shown: only what is refunded makes
+ * a new version, and a version must not show two times of change.
+ */
 export async function changeSums(
   transaction: Transaction,
   id: string,
@@ -109,7 +112,8 @@ export async function changeSums(
   const [payment] = await transaction.query<Payment>(
     `UPDATE payments SET
        refunded_amount = refunded_amount + $3, reserved_amount = greatest(0, reserved_amount + $4),
-       version = version + CASE WHEN $3 = 0 THEN 0 ELSE 1 END, updated_at = statement_timestamp()
+       version = version + CASE WHEN $3 = 0 THEN 0 ELSE 1 END,
+       updated_at = CASE WHEN $3 = 0 THEN updated_at ELSE statement_timestamp() END
      WHERE tenant_id = $1 AND id = $2
      RETURNING ${PAYMENT_COLUMNS}`,
     [transaction.tenantId, id, refunded, reserved],
