@@ -33,14 +33,17 @@ const BESIDE_THE_UNIT_OF_WORK = [
 ].map((path) => ({ ...path, message: 'Use the UnitOfWork: beside it a write is in no transaction.' }));
 
 export default tseslint.config(
-  { ignores: ['.ci/', 'dist/', 'coverage/', '.embedded-postgres/'] },
+  { ignores: ['.ci/', 'dist/', 'coverage/', '.embedded-postgres*/'] },
   js.configs.recommended,
   ...tseslint.configs.recommendedTypeChecked,
   prettier,
   {
     languageOptions: { parserOptions: { projectService: true } },
     plugins: { 'import-x': importX },
-    settings: { 'import-x/resolver-next': [createNodeResolver({ extensionAlias: { '.js': ['.ts', '.js'] } })] },
+    settings: {
+      'import-x/resolver-next': [createNodeResolver({ extensionAlias: { '.js': ['.ts', '.js'] } })],
+      'import-x/extensions': ['.ts', '.js'], // what is not named here is not read when circles are looked for
+    },
     rules: {
       'import-x/no-restricted-paths': ['error', { zones }],
       'import-x/no-cycle': 'error',

@@ -57,7 +57,7 @@ async function createOrder(...request) {
 
 /** One key, one request: executes it, or finds what came of it. Gives the connection back unless it throws. */
 async function attempt(client, tenantId, key, fingerprint, order) {
-  const [, claimed, found] = await Promise.all([
+  const [, claimed, found] = await inOneFlush(client, () => [
     client.query(OPEN),
     client.query(CLAIM, [tenantId, key, ENDPOINT, fingerprint, FINGERPRINT_VERSION]),
     client.query(FIND, [tenantId, key, ENDPOINT]),
@@ -87,13 +87,21 @@ async function attempt(client, tenantId, key, fingerprint, order) {
   const text = JSON.stringify(view);
   const body = Buffer.from(text);
   const headers = { 'Content-Type': 'application/json; charset=utf-8', Location: `/v1/orders/${id}`, ETag: '"1"' };
-  const [, recorded] = await Promise.all([
+  const [, recorded] = await inOneFlush(client, () => [
     client.query(INSERT_EVENT, [tenantId, uuidv7(), 'order', id, 1, 'order.created', text]),
     client.query(RECORD, [tenantId, key, ENDPOINT, claim.version, 201, headers, body, RETENTION]),
     client.query('COMMIT'),
   ]);
   client.release();
   return { status: 201, headers, body, expiresAt: recorded.rows[0].expires_at, replayed: false };
+}
+
+/** Like the service: what is sent together leaves in one system call. */
+function inOneFlush({ connection: { stream } }, send) {
+  stream.cork();
+  const pending = send();
+  stream.uncork();
+  return Promise.all(pending);
 }
 
 async function answer(request, response) {

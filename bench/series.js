@@ -3,9 +3,13 @@ import { send } from './load.js';
 import { Watch } from './machine.js';
 import { SCENARIOS } from './scenarios.js';
 
-/** Seconds that a series runs before its first round, and requests per look at the clock meanwhile. */
+/**
+ * What a series runs before its first round: seconds, and requests, for the service's processor time per request falls
+ * for about so many until everything is compiled. On a slow machine that takes longer than the seconds.
+ */
 const WARM_UP = 4;
-const WARM_UP_STEP = 320;
+const WARM_UP_ANSWERS = 6_000;
+const WARM_UP_STEP = 500;
 /** The part of the machine from which on other programs spoil a round. */
 const NOISE = 0.1;
 
@@ -40,9 +44,10 @@ export class Series {
     const { server, database } = this.target;
     this.#course = await SCENARIOS[this.scenario]({ url: server.url, database });
     const end = performance.now() + WARM_UP * 1_000;
-    while (performance.now() < end) {
+    for (let sent = 0; sent < WARM_UP_ANSWERS || performance.now() < end;) {
       const { answers, seconds } = await send(server.url, this.#course, { amount: WARM_UP_STEP, connections });
       this.#rate = answers / seconds;
+      sent += answers;
     }
   }
 

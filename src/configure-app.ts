@@ -4,13 +4,13 @@ import type { CorsOptions } from '@nestjs/common/internal';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import type { Request, RequestHandler } from 'express';
-import helmet, { type HelmetOptions } from 'helmet';
 import { AppModule } from './app.module.js';
 import type { Settings } from './config/settings.js';
 import { answerBelowExpress } from './http/below-express.js';
 import { jsonBody, rawBody } from './http/json-body.js';
 import { knownRoutes } from './http/known-routes.js';
 import { ProblemRenderer } from './http/problem-renderer.js';
+import { securityHeaders } from './http/security-headers.js';
 import { Drain } from './operations/drain.js';
 import { describeApi } from './openapi.js';
 import { createLogger } from './operations/logger.js';
@@ -53,7 +53,7 @@ export function configureApp(app: NestExpressApplication, { http, idempotency }:
   answerBelowExpress(app.getHttpServer(), app.get(ProblemRenderer));
   app.use(requestLog());
   app.use(app.get(Drain).handle);
-  app.use(helmet(SECURITY_HEADERS));
+  app.use(securityHeaders());
   if (http.corsOrigins.length > 0) app.enableCors(corsOptions(http.corsOrigins));
   describeApi(app, idempotency.retention);
   app.use(knownRoutes(() => app.getHttpAdapter().getInstance().router));
@@ -74,11 +74,6 @@ function limitSlowRequests(server: Server): void {
   server.headersTimeout = 10_000;
   server.requestTimeout = 30_000;
 }
-
-/** Helmet's defaults, for plain HTTP on a developer's machine as well: nothing is to be upgraded to HTTPS there. */
-const SECURITY_HEADERS: HelmetOptions = {
-  contentSecurityPolicy: { directives: { 'upgrade-insecure-requests': null } },
-};
 
 function corsOptions(origins: readonly string[]): CorsOptions {
   return {

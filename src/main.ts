@@ -8,7 +8,8 @@ import { createApp } from './configure-app.js';
 import { startEmbeddedPostgres } from './database/embedded-postgres.js';
 import { isOutdated, migrate } from './database/migrator.js';
 import { needsSandbox, providerAccess } from './payments/provider-access.js';
-import { type Sandbox, startSandbox } from './sandbox/sandbox.js';
+import type { Sandbox } from './sandbox/sandbox.js';
+import { useOrStartSandbox } from './sandbox/use-or-start-sandbox.js';
 import { DEMO_TENANTS } from './tenants/demo-tenants.js';
 import { TenantDirectory } from './tenants/tenant-directory.js';
 import { Drain } from './operations/drain.js';
@@ -69,7 +70,7 @@ async function openSandbox({ production, payments }: Settings, databaseUrl: stri
   if (production) {
     throw new StartError('STRIPE_SECRET_KEY is not set, and the sandbox does not run when NODE_ENV is production.');
   }
-  return startSandbox({ databaseUrl, port: payments.sandbox.port });
+  return useOrStartSandbox({ databaseUrl, port: payments.sandbox.port });
 }
 
 function webhookUrl(app: NestExpressApplication): string {
@@ -111,7 +112,8 @@ function stopOnSignal(stop: () => Promise<void>, grace: number): void {
 
 start().catch((error: unknown) => {
   const known =
-    error instanceof Error && ['SettingsError', 'EmbeddedPostgresError', 'UnsafeRoutesError'].includes(error.name);
+    error instanceof Error &&
+    ['SettingsError', 'EmbeddedPostgresError', 'UnsafeRoutesError', 'SandboxError'].includes(error.name);
   console.error(known || error instanceof StartError ? error.message : error);
   process.exit(1);
 });

@@ -2,13 +2,10 @@ import type { PoolClient, QueryResult, QueryResultRow } from 'pg';
 import type { EntityManager, QueryRunner } from 'typeorm';
 import { connect, isLost, release } from './connection.js';
 import { DatabaseUnavailableError, OutcomeUnknownError, TransactionAbortedError } from './database.errors.js';
+import { failureIn, type Outcome, resultsOf, sendAll, type Statement } from './flush.js';
 import { endsSession, sqlStateOf, SqlState } from './sql-state.js';
 
-/** One SQL statement with its parameters. Without parameters it may hold several commands, separated by semicolons. */
-export interface Statement {
-  readonly text: string;
-  readonly values?: readonly unknown[];
-}
+export type { Statement } from './flush.js';
 
 /** What is sent together with BEGIN, in one flush. */
 export interface Opening {
@@ -32,7 +29,7 @@ export class Transaction {
   closed: readonly QueryResult[] = [];
 
   private readonly closing: Statement[] = [];
-  private begun: Promise<unknown> = Promise.resolve();
+  private begun: Promise<readonly Outcome[]> = Promise.resolve([]);
   private doomedBy: { readonly cause: unknown } | undefined;
   private joined = { open: 0 };
   private severedBy: unknown;
@@ -62,10 +59,10 @@ export class Transaction {
     Object.assign(runner, { isTransactionActive: true, transactionDepth: 1 });
     const transaction = new Transaction(tenantId, runner, client);
     const sent = transaction.send([{ text: settings ? `BEGIN; ${settings}` : 'BEGIN' }, ...statements]);
-    transaction.begun = sent[0]!;
+    transaction.begun = sent;
     if (statements.length > 0) {
       try {
-        transaction.opened = (await settle(sent)).slice(1);
+        transaction.opened = resultsOf(await sent).slice(1);
       } catch (error) {
         throw await transaction.abandon(error);
       }
@@ -90,7 +87,7 @@ export class Transaction {
     const { joined } = this;
     joined.open++;
     try {
-      return (await settle(this.send(statements))) as QueryResult<Row>[];
+      return resultsOf(await this.send(statements)) as QueryResult<Row>[];
     } finally {
       joined.open--;
     }
@@ -99,7 +96,7 @@ export class Transaction {
   /** Lets a statement travel in the flush of COMMIT, before it: for writes whose answer nothing waits for. */
   closeWith(statement: Statement): void {
     this.refuseEnded();
-    this.closing.push(statement);
+    this.closing.push(written(statement));
   }
 
   /** Like {@link closeWith}, for the very last statement: from now on nothing may be added. */
@@ -168,30 +165,24 @@ export class Transaction {
     if (this.joined.open > 0) {
       throw await this.abandon(new TransactionAbortedError('a piece of the work was not waited for'));
     }
-    try {
-      await this.begun;
-    } catch (error) {
-      throw await this.abandon(error);
-    }
+    const unbegun = failureIn(await this.begun);
+    if (unbegun) throw await this.abandon(unbegun.error);
     if (isLost(this.runner, this.severedBy)) throw await this.abandon(this.severedBy); // COMMIT was never sent
-    const pending = this.send([...this.closing, { text: 'COMMIT' }]);
-    const outcomes = await Promise.allSettled(pending);
+    const outcomes = await this.send([...this.closing, { text: 'COMMIT' }]);
     const commit = outcomes.at(-1)!;
-    const failed = outcomes.find((outcome) => outcome.status === 'rejected');
-    if (isLost(this.runner, commit.status === 'rejected' ? commit.reason : undefined)) {
-      const cause: unknown = failed?.reason;
+    const failed = failureIn(outcomes);
+    if (isLost(this.runner, commit.error)) {
+      const cause = failed?.error;
       await this.release(cause ?? ERROR_CLEANUP);
       throw new OutcomeUnknownError(cause);
     }
-    if (commit.status === 'fulfilled' && commit.value.command === 'COMMIT') {
-      await this.release();
-      this.closed = outcomes.slice(0, -1).map((outcome) => (outcome as PromiseFulfilledResult<QueryResult>).value);
-      return;
-    }
     await this.release();
-    throw failed && sqlStateOf(failed.reason) !== SqlState.inFailedTransaction
-      ? failed.reason
-      : new TransactionAbortedError('a statement had failed inside it', failed?.reason);
+    if (commit.result?.command !== 'COMMIT') {
+      throw failed && sqlStateOf(failed.error) !== SqlState.inFailedTransaction
+        ? failed.error
+        : new TransactionAbortedError('a statement had failed inside it', failed?.error);
+    }
+    this.closed = resultsOf(outcomes).slice(0, -1);
   }
 
   /** Rolls back. What `error` says is kept, unless it only hides that the connection is gone. */
@@ -201,11 +192,8 @@ export class Transaction {
       return error instanceof DatabaseUnavailableError ? error : new DatabaseUnavailableError(error);
     }
     this.ended = true;
-    const [rolledBack] = this.send([{ text: 'ROLLBACK' }]);
-    await rolledBack!.then(
-      () => this.release(),
-      (failure: unknown) => this.release(failure),
-    );
+    const [rolledBack] = await this.send([{ text: 'ROLLBACK' }]);
+    await this.release(rolledBack!.error);
     return error;
   }
 
@@ -213,15 +201,11 @@ export class Transaction {
     if (this.ended) throw new Error('The transaction has ended: something was not awaited inside its unit of work');
   }
 
-  private send(statements: readonly Statement[]): Promise<QueryResult>[] {
-    return statements.map(({ text, values }) => {
-      const pending = this.client.query(text, values as unknown[] | undefined);
-      // Looked at later, by whoever waits for it; a pipelined failure must not count as unhandled meanwhile.
-      pending.catch((error: unknown) => {
-        if (endsSession(error)) this.severedBy = error;
-      });
-      return pending;
-    });
+  /** Never fails: a failure that is looked at only later must not count as unhandled meanwhile. */
+  private async send(statements: readonly Statement[]): Promise<readonly Outcome[]> {
+    const outcomes = await sendAll(this.client, statements);
+    this.severedBy ??= outcomes.find(({ error }) => endsSession(error))?.error;
+    return outcomes;
   }
 
   private async release(broken?: unknown): Promise<void> {
@@ -232,11 +216,11 @@ export class Transaction {
   }
 }
 
-/** All results, or the first failure once every statement has been answered. */
-async function settle(pending: readonly Promise<QueryResult>[]): Promise<QueryResult[]> {
-  const outcomes = await Promise.allSettled(pending);
-  return outcomes.map((outcome) => {
-    if (outcome.status === 'rejected') throw outcome.reason;
-    return outcome.value;
-  });
+/**
+ * A statement whose values are text already where they were objects. What cannot be written must fail here: later, `pg`
+ * would leave out that statement alone, and COMMIT, which is on its way behind it, would commit the rest.
+ */
+function written({ text, values }: Statement): Statement {
+  const isPlain = (value: unknown) => value?.constructor === Object;
+  return values ? { text, values: values.map((value) => (isPlain(value) ? JSON.stringify(value) : value)) } : { text };
 }

@@ -109,13 +109,19 @@ function hasOriginForm(request: IncomingMessage): boolean {
   return true;
 }
 
-/** The responses of each socket that are not sent yet. */
+/**
+ * The responses of each socket that are not sent yet. When the socket ends, Node tells only the one whose turn it is; it
+ * is passed on to those that wait behind it, or who waits for their 'close' waits for ever.
+ */
 class PendingResponses {
   private readonly open = new WeakMap<Socket, Set<ServerResponse>>();
 
   add(socket: Socket, response: ServerResponse): void {
     let responses = this.open.get(socket);
-    if (!responses) this.open.set(socket, (responses = new Set()));
+    if (!responses) {
+      this.open.set(socket, (responses = new Set()));
+      socket.once('close', () => this.closeWaiting(socket));
+    }
     responses.add(response);
     response.once('close', () => responses.delete(response));
   }
@@ -123,5 +129,13 @@ class PendingResponses {
   /** The latest whose request has arrived whole; one that is still arriving is never answered otherwise. */
   lastWhole(socket: Socket): ServerResponse | undefined {
     return [...(this.open.get(socket) ?? [])].filter(({ req }) => req.complete).at(-1);
+  }
+
+  private closeWaiting(socket: Socket): void {
+    for (const response of this.open.get(socket) ?? []) {
+      if (response.socket || response.writableFinished) continue; // Node sees to these
+      response.destroy();
+      response.emit('close');
+    }
   }
 }

@@ -4,6 +4,9 @@ import { exceptionToProblem } from './exception-to-problem.js';
 import { annotationsOf } from './request-annotations.js';
 import { ProblemRenderer } from './problem-renderer.js';
 
+/** Headers that a handler may have set for the answer that does not come now. */
+const OF_A_REPRESENTATION = /^(etag|location|content-(?!security-policy).*)$/;
+
 /** Answers everything that is thrown with a problem document. */
 @Catch()
 export class ProblemFilter implements ExceptionFilter {
@@ -23,7 +26,7 @@ export class ProblemFilter implements ExceptionFilter {
       return;
     }
     for (const name of response.getHeaderNames()) {
-      if (name === 'etag' || name === 'location' || name.startsWith('content-')) response.removeHeader(name);
+      if (OF_A_REPRESENTATION.test(name)) response.removeHeader(name);
     }
     response.status(status).set(headers).end(body);
   }

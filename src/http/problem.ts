@@ -45,6 +45,11 @@ export function findProblemType(code: string): ProblemType | undefined {
   return types.get(code);
 }
 
+/** Every declared kind. */
+export function problemTypes(): ProblemType[] {
+  return [...types.values()];
+}
+
 /** A refusal: throw it anywhere in a request and the client gets the problem document. */
 export class Problem extends HttpException {
   constructor(

@@ -1,5 +1,5 @@
 import { applyDecorators } from '@nestjs/common';
-import { getMetadataStorage, IsArray, IsObject, ValidateIf, ValidateNested } from 'class-validator';
+import { getMetadataStorage, IsArray, ValidateIf, ValidateNested } from 'class-validator';
 import { type Fault, pointerTo } from './validation.js';
 
 type Model<T = object> = new () => T;
@@ -13,12 +13,7 @@ export function Optional(): PropertyDecorator {
 
 /** A list of objects of that class, each validated by its rules. */
 export function ListOf(model: () => Model): PropertyDecorator {
-  return applyDecorators(
-    Reflect.metadata(ELEMENTS, model),
-    IsArray(),
-    IsObject({ each: true, message: 'each element of $property must be an object' }),
-    ValidateNested({ each: true }),
-  );
+  return applyDecorators(Reflect.metadata(ELEMENTS, model), IsArray(), ValidateNested({ each: true }));
 }
 
 /**
@@ -26,7 +21,7 @@ export function ListOf(model: () => Model): PropertyDecorator {
  * validation rule; an unknown one is reported and never dropped without a word, whatever its name: `constructor` and
  * `toString` are names like any other.
  *
- * @param faults where unknown members are reported
+ * @param faults where unknown members are reported, and elements of a list that are no objects
  */
 export function instantiate<T extends object>(model: Model<T>, plain: object, faults: Fault[], pointer = ''): T {
   const known = knownMembers(model);
@@ -46,8 +41,12 @@ export function instantiate<T extends object>(model: Model<T>, plain: object, fa
 
 function instantiateAll(model: Model, values: readonly unknown[], faults: Fault[], pointer: string): unknown[] {
   return values.map((value, index) => {
-    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-    return isObject ? instantiate(model, value, faults, pointerTo(pointer, String(index))) : value;
+    const here = pointerTo(pointer, String(index));
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+      return instantiate(model, value, faults, here);
+    }
+    faults.push({ pointer: here, detail: 'the element must be a JSON object' });
+    return {}; // has no rules: the fault is told once
   });
 }
 

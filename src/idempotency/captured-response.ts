@@ -20,6 +20,23 @@ export interface Answer {
 
 /** Every way of sending something. */
 const SENDING = ['writeHead', 'flushHeaders', 'write', 'end'] as const;
+type Senders = Readonly<Record<(typeof SENDING)[number], unknown>>;
+
+const captures = new WeakMap<Response, CapturedResponse>();
+
+/**
+ * What they are replaced by: made once, for they are needed with every request. Swallowed and not thrown: a stream that
+ * is piped here would take the process down with it.
+ */
+const SWALLOWING = Object.fromEntries(
+  SENDING.map((name) => [
+    name,
+    function (this: Response): unknown {
+      captures.get(this)?.refuse(new Error('An idempotent handler must return its answer, not send it'));
+      return name === 'write' ? true : this;
+    },
+  ]),
+);
 
 /**
  * The HTTP response of one request under a key: what the handler makes of it is read here, and what is sent is written
@@ -27,17 +44,18 @@ const SENDING = ['writeHead', 'flushHeaders', 'write', 'end'] as const;
  * is committed.
  */
 export class CapturedResponse {
-  private readonly pristineStatus: number;
-  private readonly pristineHeaders: ReturnType<Response['getHeaders']>;
-  private readonly senders: readonly unknown[];
-  private refuse: (error: Error) => void = () => undefined;
+  /** Tells that the handler has tried to send something. */
+  refuse: (error: Error) => void = () => undefined;
+
+  private readonly senders: Senders;
+  /** What there was before a handler had its turn; without one nothing has changed. */
+  private pristine: { readonly status: number; readonly headers: ReturnType<Response['getHeaders']> } | undefined;
 
   constructor(private readonly response: Response) {
-    this.pristineStatus = response.statusCode;
-    this.pristineHeaders = response.getHeaders();
-    this.senders = SENDING.map((name) => Reflect.get(response, name) as unknown);
-    // Swallowed and not thrown: a stream that is piped here would take the process down with it.
-    for (const name of SENDING) Object.assign(response, { [name]: () => this.swallow(name) });
+    const { writeHead, flushHeaders, write, end } = response as Senders;
+    this.senders = { writeHead, flushHeaders, write, end };
+    captures.set(response, this);
+    Object.assign(response, SWALLOWING);
   }
 
   /**
@@ -45,23 +63,26 @@ export class CapturedResponse {
    *
    * @throws Error as soon as it tries
    */
-  async of(result: Promise<unknown>): Promise<unknown> {
+  async of(handle: () => Promise<unknown>): Promise<unknown> {
+    this.pristine ??= { status: this.response.statusCode, headers: this.response.getHeaders() };
     const sent = new Promise<never>((_, reject) => (this.refuse = reject));
-    return Promise.race([result, sent]);
+    return Promise.race([handle(), sent]);
   }
 
   /** Lets things be sent again. */
   restore(): void {
-    SENDING.forEach((name, index) => Object.assign(this.response, { [name]: this.senders[index] }));
+    Object.assign(this.response, this.senders);
   }
 
   /** Forgets what a handler set. */
   reset(): void {
-    this.response.status(this.pristineStatus);
+    if (!this.pristine) return;
+    const { status, headers } = this.pristine;
+    this.response.status(status);
     for (const name of this.response.getHeaderNames()) {
-      if (!(name in this.pristineHeaders)) this.response.removeHeader(name);
+      if (!(name in headers)) this.response.removeHeader(name);
     }
-    for (const [name, value] of Object.entries(this.pristineHeaders)) {
+    for (const [name, value] of Object.entries(headers)) {
       if (value !== undefined && this.response.getHeader(name) !== value) this.response.setHeader(name, value);
     }
   }
@@ -84,16 +105,16 @@ export class CapturedResponse {
     return { status: this.response.statusCode, headers, body };
   }
 
-  /** Sets status and headers, and gives what Nest is to send as the body. */
-  send({ response, expiresAt, replayed }: Answer): StreamableFile | undefined {
+  /**
+   * Makes the response this answer. The handler's result is gone by then: what Nest sends when there is none becomes the
+   * bytes, for everything else that it can send is another text (a charset is added) or takes a stream.
+   */
+  prepare({ response, expiresAt, replayed }: Answer): void {
     if (replayed) this.reset();
-    this.response.status(response.status).set(response.headers).set('Idempotency-Expires', expiresAt.toISOString());
-    if (replayed) this.response.set('Idempotent-Replayed', 'true');
-    if (response.body.length === 0) return undefined;
-    return new StreamableFile(response.body, {
-      type: response.headers['Content-Type'],
-      length: response.body.length,
-    });
+    this.response.status(response.status).set(response.headers);
+    this.response.setHeader('Idempotency-Expires', expiresAt.toISOString());
+    if (replayed) this.response.setHeader('Idempotent-Replayed', 'true');
+    if (response.body.length > 0) this.response.send = () => this.response.end(response.body);
   }
 
   private bytesOf(result: unknown): Buffer {
@@ -105,10 +126,5 @@ export class CapturedResponse {
       this.response.setHeader('Content-Type', `${isObject ? 'application/json' : 'text/html'}; charset=utf-8`);
     }
     return Buffer.from(isObject ? JSON.stringify(result) : String(result as string | number | boolean));
-  }
-
-  private swallow(name: (typeof SENDING)[number]): unknown {
-    this.refuse(new Error('An idempotent handler must return its answer, not send it'));
-    return name === 'write' ? true : this.response;
   }
 }

@@ -1,8 +1,10 @@
 import type { Request } from 'express';
+import { UUID } from '../http/uuid-param.pipe.js';
 
 /**
  * The path of a request as the fingerprint takes it: its segments decoded, and those that are ids in lower case, because
- * UUIDs are the same in either case (RFC 9562, section 4). A parameter is an id when its name says so: `:id`, `:orderId`.
+ * UUIDs are the same in either case (RFC 9562, section 4). A parameter is an id when its name says so, `:id`, `:orderId`,
+ * and it is a UUID: ids of another kind, such as `REF-1`, may differ by their case alone.
  */
 export function concretePath(request: Request): string[] {
   const { path } = request.route as { path: string };
@@ -17,20 +19,22 @@ const PLAIN = /^(:[A-Za-z_$][\w$]*|[^:*{}()[\]?+!\\"]+)$/;
 
 function parameter(request: Request, name: string): string {
   const value = String(request.params[name]);
-  return isIdName(name) ? value.toLowerCase() : value;
+  return isId(name, value) ? value.toLowerCase() : value;
 }
 
 /** Where a pattern has wildcards or optional parts, the path itself is taken: only what was sent tells them apart. */
 function asSent(request: Request): string[] {
-  const ids = Object.entries(request.params).flatMap(([name, value]) => (isIdName(name) ? [String(value)] : []));
+  const ids = Object.entries(request.params).flatMap(([name, value]) =>
+    isId(name, String(value)) ? [String(value)] : [],
+  );
   return request.path.split('/').map((segment) => {
     const decoded = decodeURIComponent(segment);
     return ids.includes(decoded) ? decoded.toLowerCase() : decoded;
   });
 }
 
-function isIdName(name: string): boolean {
-  return /(^|_)id$|[a-z0-9]Id$/.test(name);
+function isId(name: string, value: string): boolean {
+  return /(^|_)id$|[a-z0-9]Id$/.test(name) && UUID.test(value);
 }
 
 /** Names and values of the query, decoded, in the order of arrival. */

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 
 /**
@@ -49,7 +49,7 @@ export function fingerprint(input: FingerprintInput, rules: FingerprintRules): B
   for (const [name, value] of input.query) framed += frame(name) + frame(value);
   // "No body" is a list of none; any body, null and "" included, a list of one.
   framed += input.body === undefined ? '0:' : `1:${frame(canonical(reduce(input.body, compiled(rules))))}`;
-  return createHash('sha256').update(framed, 'utf8').digest();
+  return hash('sha256', framed, 'buffer');
 }
 
 function frame(part: string): string {

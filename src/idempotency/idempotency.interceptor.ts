@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { type CallHandler, type ExecutionContext, Inject, Injectable, type NestInterceptor } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import type { Request, Response } from 'express';
@@ -47,7 +47,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
 
     const notes = annotationsOf(request);
     notes.endpoint = rules.endpoint;
-    notes.keyHash = createHash('sha256').update(keyed.scope.key).digest('hex').slice(0, 16);
+    notes.keyHash = hash('sha256', keyed.scope.key).slice(0, 16);
     const captured = new CapturedResponse(http.getResponse<Response>());
     try {
       const handle = () => this.handle(request, captured, next);
@@ -59,7 +59,8 @@ export class IdempotencyInterceptor implements NestInterceptor {
         });
       });
       notes.outcome = outcomeOf(answer);
-      return of(captured.send(answer));
+      captured.prepare(answer);
+      return of(undefined);
     } catch (error) {
       notes.outcome = failedOutcome(error);
       throw error;
@@ -93,7 +94,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
   private async handle(request: Request, captured: CapturedResponse, next: CallHandler): Promise<HandledRequest> {
     captured.reset();
     try {
-      const result = await captured.of(lastValueFrom(next.handle(), { defaultValue: undefined }));
+      const result = await captured.of(() => lastValueFrom(next.handle(), { defaultValue: undefined }));
       return { response: captured.capture(result), refused: false };
     } catch (error) {
       // For the unit of work, which begins again at the claim, and for whoever waits for the new owner.

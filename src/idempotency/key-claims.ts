@@ -37,8 +37,7 @@ export class KeyClaims {
 
   /** The record of that key as it is now, without waiting for anybody. */
   async find({ scope }: KeyedRequest): Promise<KeyRecord | undefined> {
-    const { text, values } = findStatement(scope);
-    return recordOf(await this.unitOfWork.read(scope.tenantId, (manager) => manager.query(text, [...values!])));
+    return recordOf(await this.unitOfWork.readRows(scope.tenantId, findStatement(scope)));
   }
 
   /**

@@ -10,7 +10,8 @@ import { Operation } from './operation.js';
 export interface UnfinishedOperation extends Ownership {
   readonly recoveryPoint: string;
   readonly data: unknown;
-  readonly createdAt: Date;
+  /** Milliseconds since its claim, by the database's clock. */
+  readonly age: number;
 }
 
 interface Row {
@@ -20,7 +21,7 @@ interface Row {
   readonly version: number;
   readonly recovery_point: string;
   readonly recovery_data: unknown;
-  readonly created_at: Date;
+  readonly age: number;
 }
 
 const UNFINISHED = `status = 'in_progress' AND recovery_point <> '${CREATED}' AND lease_until <= statement_timestamp()`;
@@ -50,7 +51,8 @@ export class UnfinishedOperations {
   async list(tenantId: string, endpoint: string, limit: number, after = ''): Promise<UnfinishedOperation[]> {
     const rows = await this.unitOfWork.read(tenantId, (manager) =>
       manager.query<Row[]>(
-        `SELECT key, endpoint, operation_id, version, recovery_point, recovery_data, created_at
+        `SELECT key, endpoint, operation_id, version, recovery_point, recovery_data,
+                extract(epoch FROM statement_timestamp() - created_at)::float8 * 1000 AS age
          FROM idempotency_keys
          WHERE tenant_id = $1 AND endpoint = $2 AND ${UNFINISHED} AND ($4 = '' OR operation_id > nullif($4, '')::uuid)
          ORDER BY operation_id LIMIT $3`,
@@ -63,7 +65,7 @@ export class UnfinishedOperations {
       version: row.version,
       recoveryPoint: row.recovery_point,
       data: row.recovery_data,
-      createdAt: row.created_at,
+      age: row.age,
     }));
   }
 

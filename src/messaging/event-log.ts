@@ -52,36 +52,41 @@ export class EventLog {
   /**
    * Gives positions to events that are committed and have none, a batch at a time.
    *
-   * The numbering is a statement of its own behind the lock: it must see what was committed while the lock was waited
-   * for. Within one aggregate the version decides, which is the order of its commits, because each change took the
+   * The batch is chosen by a statement of its own behind the lock: it must see what was committed while the lock was
+   * waited for. Within one aggregate the version decides, which is the order of its commits, because each change took the
    * aggregate's row lock after the one before had committed. So a batch, cut anywhere, leaves nothing earlier behind.
+   *
+   * It is numbered by another one, because a plan may run a subquery again for every row of the table, and does so for a
+   * tenant of whom the planner's statistics know nothing yet.
    *
    * @returns how many events were placed
    */
   private async place(tenantId: string): Promise<number> {
     if (!(await this.hasUnplaced(tenantId))) return 0;
     return this.unitOfWork.run(tenantId, async (transaction) => {
-      const [, , placed] = await transaction.flush([
+      const [, head, unplaced] = await transaction.flush<{ position: string; id: string }>([
         { text: 'INSERT INTO outbox_heads (tenant_id) VALUES ($1) ON CONFLICT DO NOTHING', values: [tenantId] },
         { text: 'SELECT position FROM outbox_heads WHERE tenant_id = $1 FOR UPDATE', values: [tenantId] },
         {
           text: `
-            WITH unplaced AS (
-              SELECT id, row_number() OVER (ORDER BY aggregateid, aggregateversion) AS step
-              FROM outbox WHERE tenant_id = $1 AND position IS NULL
-              ORDER BY aggregateid, aggregateversion LIMIT ${BATCH}
-            )
-            UPDATE outbox SET position = head.position + unplaced.step
-            FROM unplaced, outbox_heads head
-            WHERE head.tenant_id = $1 AND outbox.tenant_id = $1 AND outbox.id = unplaced.id`,
+            SELECT id FROM outbox WHERE tenant_id = $1 AND position IS NULL
+            ORDER BY aggregateid, aggregateversion LIMIT ${BATCH}`,
           values: [tenantId],
         },
+      ]);
+      const ids = unplaced!.rows.map(({ id }) => id);
+      if (ids.length === 0) return 0;
+      const { position } = head!.rows[0]!;
+      const [placed] = await transaction.flush([
         {
           text: `
-            UPDATE outbox_heads
-            SET position = greatest(position, (SELECT max(position) FROM outbox WHERE tenant_id = $1))
-            WHERE tenant_id = $1`,
-          values: [tenantId],
+            UPDATE outbox SET position = $3::bigint + array_position($2::uuid[], id)
+            WHERE tenant_id = $1 AND id = ANY ($2::uuid[])`,
+          values: [tenantId, ids, position],
+        },
+        {
+          text: 'UPDATE outbox_heads SET position = $3::bigint + $2 WHERE tenant_id = $1',
+          values: [tenantId, ids.length, position],
         },
       ]);
       return placed!.rowCount ?? 0;

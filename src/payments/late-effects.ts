@@ -1,22 +1,17 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { AcrossTenants } from '../database/across-tenants.js';
 import { UnitOfWork } from '../database/unit-of-work.js';
-import type { Payment } from './payment.entity.js';
-import { PAYMENT_COLUMNS } from './payment.entity.js';
-import { PaymentLedger } from './payment-ledger.js';
 import { PAYMENTS_OPTIONS, type PaymentsOptions } from './payments.options.js';
 import { ProviderFacts } from './provider-facts.js';
 import type { PaymentProvider, ProviderFact } from './providers/payment-provider.js';
-import { PaymentProviders, providerOf } from './providers/payment-providers.js';
+import { PaymentProviders } from './providers/payment-providers.js';
 
 /** Milliseconds by which each look reaches back before the last one: lists lag, and clocks differ. */
-const OVERLAP = 600_000;
-/** Given-up payments of a tenant that are asked for in one run. */
-const BATCH = 200;
+const OVERLAP = 1_800_000;
 
 /**
- * Finds what happened at a provider and stands in no book: a second charge for one payment, the call of a stalled owner
- * that landed after its payment was given up. Whatever is found is settled like any fact: booked, or given back.
+ * Reads the lists of what providers have made, and finds what stands in no book: a second charge for one payment, the
+ * call of a stalled owner that landed after its payment was given up, a refund made in a dashboard whose webhook was
+ * lost. Whatever is found is settled like any fact: booked, or given back.
  */
 @Injectable()
 export class LateEffects {
@@ -25,18 +20,15 @@ export class LateEffects {
 
   constructor(
     private readonly unitOfWork: UnitOfWork,
-    private readonly acrossTenants: AcrossTenants,
     private readonly facts: ProviderFacts,
-    private readonly ledger: PaymentLedger,
     private readonly providers: PaymentProviders,
     @Inject(PAYMENTS_OPTIONS) private readonly options: PaymentsOptions,
   ) {}
 
   /** @throws LookUpFailedError */
-  async find(): Promise<void> {
+  async run(): Promise<void> {
     for (const provider of this.providers.all) {
       if (provider.madeSince) await this.readList(provider);
-      else await this.askForGivenUp(provider);
     }
   }
 
@@ -62,28 +54,5 @@ export class LateEffects {
       ),
     );
     return rows.length > 0;
-  }
-
-  /** A provider without a list is asked again for what was given up lately, for as long again. */
-  private async askForGivenUp(provider: PaymentProvider): Promise<void> {
-    const lately = `payments.status = 'failed' AND payments.method = 'bank_transfer'
-      AND payments.sent_at > statement_timestamp() - interval '${3 * this.options.giveUp} milliseconds'`;
-    const tenants = await this.acrossTenants.query<{ tenant_id: string }>(
-      `SELECT DISTINCT tenant_id FROM payments WHERE ${lately}`,
-    );
-    for (const { tenant_id: tenantId } of tenants) {
-      const givenUp = await this.unitOfWork.read(tenantId, (manager) =>
-        manager.query<Payment[]>(
-          `SELECT ${PAYMENT_COLUMNS} FROM payments WHERE tenant_id = $1 AND ${lately} ORDER BY sent_at DESC LIMIT ${BATCH}`,
-          [tenantId],
-        ),
-      );
-      for (const { id: paymentId, method, sentAt: since } of givenUp) {
-        if (providerOf(method) !== provider.name) continue;
-        const effects = await provider.findCharges({ tenantId, paymentId, since });
-        if (effects.length === 0) continue;
-        await this.unitOfWork.run(tenantId, (transaction) => this.ledger.settle(transaction, paymentId, effects));
-      }
-    }
   }
 }

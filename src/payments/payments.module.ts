@@ -1,6 +1,7 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { MessagingModule } from '../messaging/messaging.module.js';
 import { OrdersModule } from '../orders/orders.module.js';
+import { AskingAgain } from './asking-again.js';
 import { LateEffects } from './late-effects.js';
 import { PaymentLedger } from './payment-ledger.js';
 import { PaymentsController } from './payments.controller.js';
@@ -20,6 +21,7 @@ import { RefundLedger } from './refund-ledger.js';
 import { RefundsController } from './refunds.controller.js';
 import { RefundsService } from './refunds.service.js';
 import { Replies } from './replies.js';
+import { Reviews } from './reviews.js';
 import { SurplusCharges } from './surplus-charges.js';
 import { WebhooksController } from './webhooks.controller.js';
 
@@ -50,9 +52,11 @@ export class PaymentsModule {
         PaymentsService,
         RefundsService,
         LateEffects,
+        AskingAgain,
         Reconciliation,
+        Reviews,
       ],
-      exports: [PaymentsService, RefundsService, PaymentLedger, RefundLedger, Reconciliation],
+      exports: [Reconciliation, Reviews],
     };
   }
 }

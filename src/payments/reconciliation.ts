@@ -10,6 +10,7 @@ import { Schedule } from '../database/schedule.js';
 import { UnitOfWork } from '../database/unit-of-work.js';
 import { LeaseLostError, type Operation } from '../idempotency/operation.js';
 import { type UnfinishedOperation, UnfinishedOperations } from '../idempotency/unfinished-operations.js';
+import { AskingAgain } from './asking-again.js';
 import { LateEffects } from './late-effects.js';
 import { askForReview } from './money-table.js';
 import { PAYMENTS_OPTIONS, type PaymentsOptions } from './payments.options.js';
@@ -47,6 +48,7 @@ export class Reconciliation implements OnApplicationBootstrap, BeforeApplication
     private readonly payments: PaymentsService,
     private readonly refunds: RefundsService,
     private readonly late: LateEffects,
+    private readonly again: AskingAgain,
     private readonly surplus: SurplusCharges,
     scheduler: SchedulerRegistry,
     @Inject(PAYMENTS_OPTIONS) private readonly options: PaymentsOptions,
@@ -72,7 +74,9 @@ export class Reconciliation implements OnApplicationBootstrap, BeforeApplication
     for (const tenantId of await this.operations.tenants()) {
       for (const endpoint of [PAYMENTS_ENDPOINT, REFUNDS_ENDPOINT]) await this.finishAll(tenantId, endpoint, total);
     }
-    await this.late.find().catch((error: unknown) => this.logger.warn(`late_effects_not_read: ${String(error)}`));
+    for (const look of [this.late, this.again]) {
+      await look.run().catch((error: unknown) => this.logger.warn(`late_effects_not_found: ${String(error)}`));
+    }
     for (const tenantId of await this.surplus.tenants()) await this.surplus.giveBack(tenantId);
     return total;
   }
@@ -106,8 +110,8 @@ export class Reconciliation implements OnApplicationBootstrap, BeforeApplication
   }
 
   /** Nobody can say by reading what became of it, for longer than anything should take: a person must look. */
-  private async askWhenOverdue({ scope, createdAt, data }: UnfinishedOperation, error: unknown): Promise<void> {
-    if (Date.now() - createdAt.getTime() <= this.options.giveUp) return;
+  private async askWhenOverdue({ scope, age, data }: UnfinishedOperation, error: unknown): Promise<void> {
+    if (age <= this.options.giveUp) return;
     const intent = data as ChargeIntent | RefundIntent;
     const subjectId = 'refundId' in intent ? intent.refundId : intent.paymentId;
     await this.unitOfWork

@@ -15,6 +15,7 @@ export class Background {
   private timer: NodeJS.Timeout | undefined;
   private again = false;
   private stopped = false;
+  private failing = false;
 
   constructor(
     private readonly job: Job,
@@ -54,9 +55,12 @@ export class Background {
   private async runJob(): Promise<number> {
     try {
       await this.job.run();
+      this.failing = false;
       return Math.min(LONGEST_SLEEP_MS, (await this.job.untilDue()) ?? LONGEST_SLEEP_MS);
     } catch (error) {
-      this.failed(error);
+      // Told once, not every second that the database is away.
+      if (!this.failing) this.failed(error);
+      this.failing = true;
       return AFTER_FAILURE_MS;
     }
   }

@@ -1,19 +1,11 @@
 import pg from 'pg';
+import { SandboxError } from './sandbox-error.js';
 import { SCHEMA_LOCK, SCHEMA_VERSIONS } from './sandbox-schema.js';
 
 /** Statements go through this, in a transaction or each in one of its own. */
 export interface Sql {
   /** `bigint` arrives as a number: every count and amount here is a safe one. */
   query<Row extends object>(text: string, values?: readonly unknown[]): Promise<Row[]>;
-}
-
-/** Thrown when the sandbox cannot reach its database, so that it cannot know or keep anything. */
-export class SandboxDatabaseError extends Error {
-  override readonly name = 'SandboxDatabaseError';
-
-  constructor(cause: unknown) {
-    super(`The sandbox cannot use its database: ${(cause as Error).message}`, { cause });
-  }
 }
 
 const INT8 = 20;
@@ -26,7 +18,7 @@ const parserOf = ((oid: number, format?: 'text'): unknown =>
 export class SandboxDatabase implements Sql {
   private constructor(private readonly pool: pg.Pool) {}
 
-  /** @throws SandboxDatabaseError when the database cannot be reached or does not let the schema be made */
+  /** @throws SandboxError when the database cannot be reached or does not let the schema be made */
   static async open(url: string): Promise<SandboxDatabase> {
     const pool = new pg.Pool({
       connectionString: url,
@@ -45,7 +37,7 @@ export class SandboxDatabase implements Sql {
       await database.transaction(bringUpToDate);
     } catch (error) {
       await database.close();
-      throw new SandboxDatabaseError(error);
+      throw new SandboxError(`The sandbox cannot use its database: ${(error as Error).message}`, { cause: error });
     }
     return database;
   }

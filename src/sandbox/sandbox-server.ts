@@ -6,6 +6,8 @@ import { newId } from './stripe/ids.js';
 
 const LARGEST_BODY = 1_000_000;
 const DRAIN_MS = 3_000;
+/** Long, as Stripe's: a connection that closes just when a call is sent on it looks like a lost answer. */
+const KEEP_ALIVE_MS = 65_000;
 
 /** HTTP around a function from requests to replies. */
 export class SandboxServer {
@@ -16,7 +18,7 @@ export class SandboxServer {
     private readonly answer: (request: SandboxRequest) => Promise<Reply>,
     private readonly failed: (error: unknown) => void,
   ) {
-    this.server = createServer((incoming, response) => {
+    this.server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (incoming, response) => {
       // A caller that goes away while it is read or answered needs nothing more.
       this.serve(incoming, response).catch(() => incoming.socket.destroy());
     });

@@ -3,6 +3,7 @@ import { BankApi } from './bank/bank-api.js';
 import { Controls } from './controls.js';
 import { CreateCalls } from './create-calls.js';
 import { route, routesOf } from './routes.js';
+import { PortTakenError, SandboxError } from './sandbox-error.js';
 import { SandboxDatabase } from './sandbox-database.js';
 import { SandboxServer } from './sandbox-server.js';
 import { RefundSettlement } from './stripe/refund-settlement.js';
@@ -43,7 +44,7 @@ export interface Sandbox {
  * Starts the stand-in. The official `stripe` SDK works on it as on Stripe; see the section on the sandbox in the contract
  * for its faults and its ledger.
  *
- * @throws SandboxDatabaseError when its database cannot be used, or the error of `listen` when the port cannot
+ * @throws SandboxError when its database or its port cannot be used, and when NODE_ENV is production
  * @example
  * const sandbox = await startSandbox({ databaseUrl, port: 0 });
  * const { hostname, port } = new URL(sandbox.url);
@@ -51,6 +52,9 @@ export interface Sandbox {
  */
 export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { host = '127.0.0.1', onError = console.error, refundSettleMs = 3_000 } = options;
+  if (process.env.NODE_ENV === 'production') {
+    throw new SandboxError('The sandbox moves no money and does not run where NODE_ENV is production.');
+  }
   const database = await SandboxDatabase.open(options.databaseUrl);
   const delivery = new WebhookDelivery(database, options.webhook, options.webhookRetryMs ?? 1_000);
   const sending = new Background(delivery, onError);
@@ -69,7 +73,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
 
   const port = await server.listen(options.port, host).catch(async (error: unknown) => {
     await database.close();
-    throw error;
+    throw explained(error as NodeJS.ErrnoException, options.port, host);
   });
   wake();
   const stop = async () => {
@@ -79,7 +83,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   };
   let stopped: Promise<void> | undefined;
   return {
-    url: `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host}:${port}`,
+    url: urlOf(host, port),
     port,
     sendWebhooksTo: (webhook) => {
       delivery.sendTo(webhook);
@@ -87,4 +91,17 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     },
     stop: () => (stopped ??= stop()),
   };
+}
+
+/** Where a sandbox that listens there is reached from this machine. */
+export function urlOf(host: string, port: number): string {
+  if (host === '0.0.0.0' || host === '::') return `http://127.0.0.1:${port}`;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+function explained(error: NodeJS.ErrnoException, port: number, host: string): Error {
+  if (error.code === 'EADDRINUSE') {
+    return new PortTakenError(`Port ${port} is taken: set SANDBOX_PORT to another one, or to 0 for any.`);
+  }
+  return new SandboxError(`The sandbox cannot listen on ${host}, port ${port}: ${error.message}`);
 }

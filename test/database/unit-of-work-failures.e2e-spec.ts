@@ -172,6 +172,24 @@ describe('a database that cannot be reached', () => {
   });
 });
 
+describe('a closing statement whose values cannot be written', () => {
+  it('fails where it is added, and nothing is committed without it', async () => {
+    const circular: Record<string, unknown> = {};
+    circular.self = circular;
+    const work = unitOfWork.run(tenant, async (transaction) => {
+      await note(transaction, 'half of the work');
+      transaction.closeWith({
+        text: 'INSERT INTO notes (tenant_id, text) VALUES ($1, $2)',
+        values: [tenant, circular],
+      });
+    });
+
+    await expect(work).rejects.toThrow(/circular/);
+    expect(await notes()).toEqual([]);
+    await expectWholePool();
+  });
+});
+
 describe('many units of work at once, some of which fail', () => {
   it('commit what succeeded, undo the rest, and leave the pool whole', async () => {
     const attempts = new Map<number, number>();

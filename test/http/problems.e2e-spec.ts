@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 import { Controller, Get, Post } from '@nestjs/common';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { problemTypes } from '../../src/http/problem.js';
 import { Idempotent } from '../../src/idempotency/idempotent.decorator.js';
-import { ApiClient, type ApiResponse, newOrder } from '../support/api-client.js';
+import { ApiClient, type ApiRequest, type ApiResponse, newOrder } from '../support/api-client.js';
 import { PostgresProxy, statement } from '../support/postgres-proxy.js';
 import { ACME, GLOBEX, TestApp } from '../support/test-app.js';
 import { TestDatabase } from '../support/test-database.js';
@@ -48,11 +50,19 @@ beforeEach(async () => {
 
 /** The key of the request that is refused. */
 const KEY = 'k-refused';
+const UNBALANCED = '"unbalanced';
 
-const post = (body: unknown, headers: Record<string, string> = {}) =>
-  service.as().post('/v1/orders', body, KEY, headers);
+/** Sends the last request once more as it was. */
+let sendAgain: () => Promise<ApiResponse>;
+const sending = (send: () => Promise<ApiResponse>): Promise<ApiResponse> => {
+  sendAgain = send;
+  return send();
+};
+const send = (method: string, path: string, request: ApiRequest = {}, client = service.as()) =>
+  sending(() => client.send(method, path, { key: KEY, ...request }));
+const post = (body: unknown, headers: Record<string, string> = {}) => send('POST', '/v1/orders', { body, headers });
 const patch = (id: string, headers: Record<string, string>) =>
-  service.as().send('PATCH', `/v1/orders/${id}`, { key: KEY, headers, body: { metadata: { a: 'b' } } });
+  send('PATCH', `/v1/orders/${id}`, { headers, body: { metadata: { a: 'b' } } });
 async function order(different: Record<string, unknown> = {}): Promise<string> {
   return (await service.as().post('/v1/orders', newOrder(different))).body.id as string;
 }
@@ -62,6 +72,8 @@ interface Refusal {
   readonly status: number;
   /** What remains of the key it was sent under. */
   readonly remembered: boolean;
+  /** How the same request is answered after it: by default with the same, as a replay where the key remembers it. */
+  readonly again?: readonly [status: number, marker: 'true' | undefined];
   readonly headers?: Record<string, unknown>;
   readonly members?: Record<string, unknown>;
   readonly send: () => Promise<ApiResponse>;
@@ -71,11 +83,11 @@ const REFUSALS: Refusal[] = [
   { code: 'malformed-json', status: 400, remembered: false, send: () => post('{') },
   {
     ...{ code: 'idempotency-key-missing', status: 400, remembered: false },
-    send: () => service.as().send('POST', '/v1/orders', { body: newOrder() }),
+    send: () => send('POST', '/v1/orders', { body: newOrder(), key: undefined }),
   },
   {
     ...{ code: 'idempotency-key-invalid', status: 400, remembered: false },
-    send: () => service.as().post('/v1/orders', newOrder(), '"unbalanced'),
+    send: () => send('POST', '/v1/orders', { body: newOrder(), key: UNBALANCED }),
   },
   {
     ...{ code: 'validation-failed', status: 400, remembered: true },
@@ -84,7 +96,7 @@ const REFUSALS: Refusal[] = [
   },
   {
     ...{ code: 'unauthenticated', status: 401, remembered: false, headers: { 'www-authenticate': 'Bearer' } },
-    send: () => new ApiClient(service.baseUrl, undefined).post('/v1/orders', newOrder(), KEY),
+    send: () => send('POST', '/v1/orders', { body: newOrder() }, new ApiClient(service.baseUrl, undefined)),
   },
   {
     ...{ code: 'not-found', status: 404, remembered: false },
@@ -92,10 +104,11 @@ const REFUSALS: Refusal[] = [
   },
   {
     ...{ code: 'method-not-allowed', status: 405, remembered: false, headers: { allow: 'GET, HEAD, POST' } },
-    send: () => service.as().send('PATCH', '/v1/orders', { key: KEY, body: {} }),
+    send: () => send('PATCH', '/v1/orders', { body: {} }),
   },
   {
     ...{ code: 'idempotency-key-in-use', status: 409, remembered: false, headers: { 'retry-after': '1' } },
+    again: [201, undefined],
     send: async () => {
       const first = await database.connect();
       await first.query('BEGIN');
@@ -131,7 +144,7 @@ const REFUSALS: Refusal[] = [
     send: async () => {
       const id = await order();
       await service.as().delete(`/v1/orders/${id}`);
-      return service.as().send('PUT', `/v1/orders/${id}`, { key: KEY, body: newOrder() });
+      return send('PUT', `/v1/orders/${id}`, { body: newOrder() });
     },
   },
   {
@@ -152,6 +165,7 @@ const REFUSALS: Refusal[] = [
   },
   {
     ...{ code: 'idempotency-key-reused', status: 422, remembered: true },
+    again: [422, undefined],
     send: async () => {
       await post(newOrder());
       return post(newOrder({ currency: 'CHF' }));
@@ -159,6 +173,7 @@ const REFUSALS: Refusal[] = [
   },
   {
     ...{ code: 'service-unavailable', status: 503, remembered: false, headers: { 'retry-after': '1' } },
+    again: [201, undefined],
     send: async () => {
       await service.as().get('/v1/orders'); // the login is known from here on
       proxy.refuse();
@@ -168,6 +183,7 @@ const REFUSALS: Refusal[] = [
   },
   {
     ...{ code: 'outcome-unknown', status: 503, remembered: true, headers: { 'retry-after': '1' } },
+    again: [201, 'true'],
     send: () => {
       void proxy.once(statement.isAnswered('COMMIT'), 'cut');
       return post(newOrder());
@@ -176,13 +192,50 @@ const REFUSALS: Refusal[] = [
   {
     ...{ code: 'internal-error', status: 500, remembered: false },
     members: { errorId: expect.stringMatching(/^[0-9a-f-]{36}$/) },
-    send: () => service.as().post('/v1/broken', {}, KEY),
+    send: () => send('POST', '/v1/broken', { body: {} }),
   },
 ];
 
+/** The specs that reach the kinds which are not in the table above: they need a service or a socket of their own. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  'rate-limited': 'test/http/refused-early.e2e-spec.ts',
+  'malformed-request': 'test/operations/edges.e2e-spec.ts',
+  'request-timeout': 'test/operations/edges.e2e-spec.ts',
+  'request-header-fields-too-large': 'test/operations/edges.e2e-spec.ts',
+  'expectation-failed': 'test/operations/edges.e2e-spec.ts',
+  'payment-declined': 'test/payments/problems.e2e-spec.ts',
+  'payment-failed': 'test/payments/problems.e2e-spec.ts',
+  'payment-in-progress': 'test/payments/problems.e2e-spec.ts',
+  'payment-outcome-unknown': 'test/payments/problems.e2e-spec.ts',
+  'order-already-paid': 'test/payments/problems.e2e-spec.ts',
+  'order-not-payable': 'test/payments/problems.e2e-spec.ts',
+  'refund-exceeds-payment': 'test/payments/problems.e2e-spec.ts',
+  'bad-signature': 'test/payments/webhooks.e2e-spec.ts',
+};
+
+describe('every kind of refusal that the code declares', () => {
+  const declared = problemTypes();
+
+  it('is in the table here, or in the spec that is named for it', async () => {
+    const inTable = REFUSALS.map(({ code }) => code);
+    expect([...inTable, ...Object.keys(ELSEWHERE)].sort()).toEqual(declared.map(({ code }) => code).sort());
+    for (const [code, spec] of Object.entries(ELSEWHERE)) {
+      expect(await readFile(new URL(`../../${spec}`, import.meta.url), 'utf8')).toContain(`'${code}'`);
+    }
+  });
+
+  it('is remembered by a key where it says so', () => {
+    const inTable = declared.filter(({ code }) => !(code in ELSEWHERE));
+    const stored = inTable.filter(({ underKey }) => underKey === 'stored').map(({ code }) => code);
+    const replayed = REFUSALS.filter(({ remembered, again }) => remembered && !again).map(({ code }) => code);
+    expect(replayed.sort()).toEqual(stored.sort());
+  });
+});
+
 describe('every refusal is a problem document (RFC 9457) whose type explains it', () => {
-  it.each(REFUSALS)('$status $code', async ({ code, status, remembered, headers = {}, members = {}, send }) => {
-    const answer = await send();
+  it.each(REFUSALS)('$status $code', async (refusal) => {
+    const { code, status, remembered, headers = {}, members = {} } = refusal;
+    const answer = await refusal.send();
 
     expect([answer.status, answer.text]).toEqual([status, answer.text]);
     expect(answer.headers['content-type']).toMatch(/^application\/problem\+json(; charset=utf-8)?$/);
@@ -196,7 +249,19 @@ describe('every refusal is a problem document (RFC 9457) whose type explains it'
       code,
       ...members,
     });
-    expect(await database.count('idempotency_keys', 'key = $1', [KEY])).toBe(remembered ? 1 : 0);
+    expect(answer.headers['idempotent-replayed']).toBeUndefined();
+    expect(await database.count('idempotency_keys', 'key IN ($1, $2)', [KEY, UNBALANCED])).toBe(remembered ? 1 : 0);
+    const before = await database.counts();
+
+    const { again = [status, remembered ? 'true' : undefined] } = refusal;
+    const second = await sendAgain();
+    expect([second.status, second.headers['idempotent-replayed']]).toEqual(again);
+    if (remembered && !refusal.again) {
+      expect(second.bytes).toEqual(answer.bytes);
+      expect(second.headers['idempotency-expires']).toBe(answer.headers['idempotency-expires']);
+      expect(Date.parse(answer.headers['idempotency-expires']!)).toBeGreaterThan(Date.now());
+    }
+    if (second.status >= 400) expect(await database.counts()).toEqual(before);
 
     const page = await fetch(answer.body.type as string);
     expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);

@@ -32,6 +32,19 @@ describe('a tenant that sends too much', () => {
     const served = answers.length - refused.length;
     expect(await database.counts()).toEqual({ orders: served, events: served, keys: served });
   });
+
+  it('is told so before its body is read, whatever that is', async () => {
+    const limited = await TestApp.start({ RATE_LIMIT: '1' }, { database });
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, () => limited.as().post('/v1/orders', '{', 'k-1', { 'Content-Type': 'text/plain' })),
+    );
+    await limited.app.close();
+
+    const codes = answers.map(({ body }) => body.code as string);
+    expect(codes).toContain('rate-limited');
+    expect(codes.filter((code) => code === 'unsupported-media-type').length).toBeLessThan(5);
+    expect(await database.counts()).toEqual({ orders: 0, events: 0, keys: 0 });
+  });
 });
 
 describe('what is no request at all', () => {

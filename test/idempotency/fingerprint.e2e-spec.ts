@@ -127,6 +127,7 @@ describe('K7, M6: another request under the same key is 422 and never a replay',
     ['one value and two', '/v1/test/work?to=x', '/v1/test/work?to=x&to=x'],
     ['names and values joined otherwise', '/v1/test/work?a=b&c=d', '/v1/test/work?a=b%26c%3Dd'],
     ['a name in the path in another case', '/v1/test/names/abc', '/v1/test/names/ABC'],
+    ['an id that is no UUID in another case', '/v1/test/items/ref-1', '/v1/test/items/REF-1'],
     ['an encoded slash in a name', '/v1/test/names/a', '/v1/test/names/a%2F'],
   ])('%s', async (_, first, second) => {
     expect((await service.as().post(first, {}, 'k-1')).status).toBe(201);

@@ -1,9 +1,20 @@
 import { readdir, readFile, readlink } from 'node:fs/promises';
+import { type ServiceProcess } from '../support/service-process.js';
+import { waitFor } from '../support/wait-for.js';
 
-/** Resident memory of a process in MB; 0 when it is gone, or where there is no /proc. */
-export async function residentMegabytes(pid: number): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
-  return Math.round(Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) / 1024);
+/** As NODE_OPTIONS of a service: it tells {@link heapMegabytes} what it holds. */
+export const REPORT_HEAP = `--import=${new URL('report-heap.js', import.meta.url).href}`;
+
+/**
+ * What the service holds on to, in MB, buffers included: what is left after a garbage collection. Resident memory says
+ * little about that. It rises for as long as Node sees no reason to clean up, and hardly ever sinks again.
+ */
+export async function heapMegabytes(service: ServiceProcess): Promise<number> {
+  const reports = () => [...service.output.matchAll(/^in use after collection: ([\d.]+) MB$/gm)];
+  const { length } = reports();
+  service.signal('SIGUSR2');
+  const report = await waitFor(() => reports()[length], { description: 'the service to tell what it holds' });
+  return Number(report[1]);
 }
 
 /** How many TCP connections a process holds that were made to that port of its own. */

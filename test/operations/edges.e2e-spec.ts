@@ -3,7 +3,9 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import request from 'supertest';
+import { Drain } from '../../src/operations/drain.js';
 import { newOrder } from '../support/api-client.js';
+import { Gate, startWithTestRoutes, type TestRoutes } from '../support/test-routes.js';
 import { ACME, GLOBEX, TestApp } from '../support/test-app.js';
 import { waitFor } from '../support/wait-for.js';
 
@@ -57,6 +59,26 @@ describe('what the parser of HTTP refuses', () => {
   });
 });
 
+describe('a request that does not come to its end', () => {
+  let service: TestApp;
+  beforeAll(async () => (service = await TestApp.start()));
+  afterAll(() => service.stop());
+
+  it('is given up after a bounded time, and its client is told', async () => {
+    const server = service.app.getHttpServer();
+    expect([server.headersTimeout, server.requestTimeout]).toEqual([10_000, 30_000]);
+    // Node looks for late requests every 30 s; this is what it does when it finds one.
+    server.once('connection', (socket) => {
+      socket.once('data', () => socket.emit('error', Object.assign(new Error(), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })));
+    });
+    const [head, body] = (await raw(service.baseUrl, 'POST /v1/orders HTTP/1.1\r\nHost: ')).split('\r\n\r\n');
+    expect(head).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\nContent-Type: application\/problem\+json/);
+    expect(JSON.parse(body!)).toMatchObject({ status: 408, code: 'request-timeout' });
+    await request(service.baseUrl).get('/problems/request-timeout').expect(200).expect('Content-Type', /html/);
+    expect(await service.database.counts()).toEqual({ orders: 0, events: 0, keys: 0 });
+  });
+});
+
 describe('a socket with more than one request', () => {
   let service: TestApp;
   beforeAll(async () => (service = await TestApp.start()));
@@ -80,6 +102,44 @@ describe('a socket with more than one request', () => {
     const [first, second] = answers.split(/(?=HTTP\/1\.1 201)/);
     expect(first).toMatch(/^HTTP\/1\.1 200 [^{]*\r\n\r\n\{"status":"ok"\}(HTTP\/1\.1 100 Continue\r\n\r\n)?$/);
     expect(second).toMatch(/^HTTP\/1\.1 201 /);
+  });
+});
+
+describe('a client that hangs up on requests it has pipelined', () => {
+  let service: TestApp;
+  let routes: TestRoutes;
+  beforeAll(async () => ({ service, routes } = await startWithTestRoutes()));
+  afterAll(() => service.stop());
+  afterEach(() => {
+    jest.restoreAllMocks();
+  });
+
+  it('leaves none of them behind: each has its line in the log, and the service can drain', async () => {
+    const lines: { requestId?: string; aborted?: boolean }[] = [];
+    jest.spyOn(Logger.prototype, 'log').mockImplementation((line: unknown) => void lines.push(line as object));
+    const gate = new Gate();
+    routes.work = () => gate.pass();
+    const head = (line: string, id: string) =>
+      `${line} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${ACME.key}\r\nX-Request-Id: ${id}\r\n`;
+    const { hostname, port } = new URL(service.baseUrl);
+    const socket = connect(Number(port), hostname);
+    socket.write(
+      `${head('POST /v1/test/work', 'first')}Idempotency-Key: k\r\nContent-Length: 0\r\n\r\n` +
+        `${head('GET /health/live', 'second')}\r\n${head('GET /nowhere', 'third')}\r\n`,
+    );
+    await gate.reached;
+    socket.destroy();
+    await waitFor(() => lines.length === 3, { description: 'the lines of three requests' });
+    expect(lines.map(({ requestId, aborted }) => [requestId, aborted]).sort()).toEqual([
+      ['first', true],
+      ['second', true],
+      ['third', true],
+    ]);
+    gate.open();
+    await service.app.get(Drain).run(3_600_000); // arrives, or this test hangs
+    await waitFor(async () => (await service.database.count('idempotency_keys')) === 1, {
+      description: 'the first to be carried out all the same',
+    });
   });
 });
 
@@ -146,16 +206,41 @@ describe('a browser of another origin', () => {
       .expect(204)
       .expect('Access-Control-Allow-Origin', 'https://shop.example');
     expect(preflight.headers['access-control-allow-headers']).toMatch(/Idempotency-Key.*If-Match.*If-None-Match/);
+    expect(preflight.headers['access-control-allow-methods']).toMatch(/GET.*POST.*PUT.*PATCH.*DELETE/);
     const answer = await request(service.baseUrl).get('/v1/orders').set('Origin', 'https://shop.example').expect(401);
     for (const name of ['Idempotent-Replayed', 'Idempotency-Expires', 'ETag', 'Location', 'Retry-After']) {
       expect(answer.headers['access-control-expose-headers']).toContain(name);
     }
   });
 
+  it('may come from anywhere when that is what is set', async () => {
+    const open = await TestApp.start({ CORS_ORIGINS: '*' }, { database: service.database });
+    const answer = await open.as().get('/v1/orders', { Origin: 'https://shop.example' });
+    await open.app.close();
+    expect(answer.headers['access-control-allow-origin']).toBe('*');
+  });
+
   it('is told nothing when its origin is not', async () => {
     const answer = await request(service.baseUrl).get('/v1/orders').set('Origin', 'https://evil.example');
     expect(answer.headers['access-control-allow-origin']).toBeUndefined();
   });
+});
+
+describe('an answer', () => {
+  let service: TestApp;
+  beforeAll(async () => (service = await TestApp.start()));
+  afterAll(() => service.stop());
+
+  it.each(['/health/live', '/docs', '/problems/not-found', '/v1/orders', '/nowhere'])(
+    'tells browsers to be careful with it: %s',
+    async (path) => {
+      const { headers } = await service.as().get(path);
+      const policy = headers['content-security-policy'];
+      expect([headers['x-content-type-options'], headers['x-frame-options']]).toEqual(['nosniff', 'SAMEORIGIN']);
+      expect(policy).toContain("default-src 'self'");
+      expect(policy).not.toContain('upgrade-insecure-requests'); // there is nothing to upgrade to on localhost
+    },
+  );
 });
 
 describe('the log', () => {
@@ -180,7 +265,7 @@ describe('the log', () => {
     const secret = 'do-not-log-me';
     const order = newOrder({ metadata: { secret } });
     const post = (id: string, body: unknown) =>
-      service.as().post('/v1/orders', body, 'plain-key', { 'X-Request-Id': id });
+      service.as().post('/v1/orders?asked=do-not-log-me', body, 'plain-key', { 'X-Request-Id': id });
     await post('one', order);
     await post('two', order);
     await post('three', newOrder());
@@ -197,6 +282,8 @@ describe('the log', () => {
   it('hides the key in the path of its status, and makes an id of its own for one that is not sane', async () => {
     const { headers } = await service.as().get('/v1/idempotency-keys/plain-key', { 'X-Request-Id': 'a b\tc' });
     expect(headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+    const long = await service.as().get('/health/live', { 'X-Request-Id': 'x'.repeat(129) });
+    expect(long.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
     expect(await line(headers['x-request-id']!)).toMatchObject({ path: '/v1/idempotency-keys/…', status: 200 });
   });
 });

@@ -44,6 +44,10 @@ describe('K24: SIGTERM', () => {
     const post = (key: string) =>
       service.request('POST', '/v1/orders', { agent, headers: headers(key), body: newOrder() });
     await post('warm-up');
+    const idle = new Agent({ keepAlive: true });
+    await service.request('GET', '/health/live', { agent: idle });
+    const isIdle = () => Object.values(idle.freeSockets).flat().length > 0;
+    expect(isIdle()).toBe(true);
 
     const holds = Array.from({ length: IN_FLIGHT }, () => proxy.hold(statement.starts('COMMIT')));
     const inFlight = Array.from({ length: IN_FLIGHT }, (_, n) => post(`k-${n}`));
@@ -56,6 +60,7 @@ describe('K24: SIGTERM', () => {
     expect(late.json.code).toBe('service-unavailable');
     expect(late.headers['retry-after']).toBe('1');
     expect(late.headers.connection).toBe('close');
+    await waitFor(() => !isIdle(), { timeoutMs: 2_000, description: 'the idle socket to be closed' });
     expect((await service.request('GET', '/health/ready')).status).toBe(503);
     expect((await service.request('GET', '/health/live')).status).toBe(200);
 

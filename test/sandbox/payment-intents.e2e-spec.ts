@@ -50,6 +50,19 @@ describe('a PaymentIntent', () => {
     ]);
   });
 
+  it('keeps metadata of any name', async () => {
+    const { body } = await provider.http.send('POST', '/v1/payment_intents', {
+      headers: { Authorization: 'Bearer sk_test_x', 'Content-Type': 'application/x-www-form-urlencoded' },
+      body: 'amount=1000&currency=eur&metadata[__proto__]=a&metadata[constructor]=b&metadata[x]=&metadata%5By%5D=c+d',
+    });
+
+    expect(Object.entries(body.metadata).sort()).toEqual([
+      ['__proto__', 'a'],
+      ['constructor', 'b'],
+      ['y', 'c d'],
+    ]);
+  });
+
   it('waits without money having moved when it is not confirmed', async () => {
     const before = await provider.ledger();
     const bare = await stripe.paymentIntents.create({ amount: 1_000, currency: 'eur' });

@@ -1,3 +1,4 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { PostgresProxy, statement, type WireMessage } from './postgres-proxy.js';
 import { waitFor } from './wait-for.js';

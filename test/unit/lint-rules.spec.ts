@@ -4,9 +4,11 @@ import { ESLint } from 'eslint';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
+const eslint = new ESLint({ cwd: ROOT });
+
 /** The rules that a file of that content would break if it stood there. */
 async function brokenRules(filePath: string, text: string): Promise<(string | null)[]> {
-  const [result] = await new ESLint({ cwd: ROOT }).lintText(text, { filePath: `${ROOT}/${filePath}` });
+  const [result] = await eslint.lintText(text, { filePath: `${ROOT}/${filePath}` });
   return result!.messages.map(({ ruleId }) => ruleId);
 }
 
@@ -21,14 +23,48 @@ describe('lint fails', () => {
     expect(await brokenRules(file, text)).toContain('import-x/no-restricted-paths');
   });
 
+  // [where it is written, what it must not import]
+  it.each([
+    ['src/config/duration.ts', '../database/sql-state.js'],
+    ['src/config/duration.ts', '../orders/orders.service.js'],
+    ['src/database/sql-state.ts', '../orders/orders.service.js'],
+    ['src/tenants/login.ts', '../orders/orders.service.js'],
+    ['src/messaging/outbox.ts', '../orders/orders.service.js'],
+    ['src/operations/drain.ts', '../orders/orders.service.js'],
+    ['src/http/pagination.ts', '../idempotency/recent-keys.js'],
+    ['src/http/pagination.ts', '../tenants/login.js'],
+    ['src/idempotency/recent-keys.ts', '../messaging/outbox.js'],
+    ['src/idempotency/recent-keys.ts', '../operations/drain.js'],
+    ['src/orders/order-content.ts', '../payments/providers/payment-provider.js'],
+  ])('in %s when it imports %s', async (file, imported) => {
+    expect(await brokenRules(file, `import '${imported}';`)).toContain('import-x/no-restricted-paths');
+  });
+
+  it('when files import each other in a circle', async () => {
+    const text = `import { configureApp } from './configure-app.js';\nexport const c = configureApp;\n`;
+    expect(await brokenRules('src/app.module.ts', text)).toContain('import-x/no-cycle');
+  });
+
+  it('when something is left unused, or a type imported as if it were a value', async () => {
+    const text = `import { Problem } from '../http/problem.js';\nconst unused = 1;\nexport type P = Problem;\n`;
+    expect((await brokenRules('src/orders/order-content.ts', text)).sort()).toEqual([
+      '@typescript-eslint/consistent-type-imports',
+      '@typescript-eslint/no-unused-vars',
+    ]);
+  });
+
   it('when a promise floats', async () => {
     const text = `const write = async (): Promise<void> => undefined;\nexport function go(): void {\n  write();\n}\n`;
     expect(await brokenRules('src/orders/order-content.ts', text)).toContain('@typescript-eslint/no-floating-promises');
   });
 
   it.each([
-    `import { InjectRepository } from '@nestjs/typeorm';\nexport const I = InjectRepository;`,
-    `import { DataSource } from 'typeorm';\nexport const D = DataSource;`,
+    ...['InjectRepository', 'InjectDataSource', 'InjectEntityManager'].map(
+      (name) => `import { ${name} } from '@nestjs/typeorm';\nexport const I = ${name};`,
+    ),
+    ...['DataSource', 'Repository', 'QueryRunner'].map(
+      (name) => `import { ${name} } from 'typeorm';\nexport const D = ${name};`,
+    ),
     `import pg from 'pg';\nexport const pool = new pg.Pool();`,
   ])('when a service touches the pool beside the unit of work: %s', async (text) => {
     expect(await brokenRules('src/orders/orders.service.ts', text)).toContain(

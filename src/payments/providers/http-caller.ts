@@ -76,7 +76,8 @@ export class HttpCaller {
         return;
       }
       request.on('error', (error) => fail(reasonOf(error), error));
-      request.on('close', () => fail('the connection was closed')); // changes nothing when all is said already
+      // An answer that switches to another protocol ends in nothing else. After the others this changes nothing.
+      request.on('close', () => fail('the connection was closed'));
       request.on('socket', (socket) => {
         whenConnected(socket, () => {
           if (request.destroyed) return;

@@ -61,6 +61,8 @@ export interface ChargeQuery {
 export interface RefundQuery extends ChargeQuery {
   readonly refundId: string;
   readonly chargeRef: string;
+  /** The provider's name for it, where that is known: one made in its dashboard does not carry our id. */
+  readonly reference?: string;
 }
 
 /** A movement that the provider tells of, and whose it is as far as the provider knows. */
@@ -87,7 +89,7 @@ export class LookUpFailedError extends Error {
   override readonly name = 'LookUpFailedError';
 
   constructor(provider: string, cause: unknown) {
-    super(`${provider} could not be asked what it has done`, { cause });
+    super(`${provider} could not be asked what it has done: ${String(cause)}`, { cause });
   }
 }
 

@@ -96,11 +96,11 @@ export class StripeProvider implements PaymentProvider {
     return found.reverse();
   }
 
-  async findRefunds({ tenantId, refundId, chargeRef }: RefundQuery): Promise<Effect[]> {
+  async findRefunds({ tenantId, refundId, chargeRef, reference }: RefundQuery): Promise<Effect[]> {
     const found: Effect[] = [];
     for await (const refund of this.ledger.refundsOf(chargeRef)) {
       const { tenant, refund: id } = refund.metadata ?? {};
-      if (tenant === tenantId && id === refundId) found.push(refundEffect(refund));
+      if ((tenant === tenantId && id === refundId) || refund.id === reference) found.push(refundEffect(refund));
     }
     return found.reverse();
   }

@@ -17,13 +17,16 @@ export interface Listing<Row> {
   /** Parameters that name a column which must equal them. */
   readonly filters: Readonly<Record<string, string>>;
   render(row: Row): object;
+  /** What `expand` may name, and what then takes the place of an id. https://docs.stripe.com/api/expanding_objects */
+  readonly expandable?: Readonly<Record<string, (sql: Sql, row: Row) => Promise<object>>>;
 }
 
 /** Newest first, page by page, as every list of Stripe's: https://docs.stripe.com/api/pagination */
 export async function list<Row extends object>(sql: Sql, listing: Listing<Row>, query: string): Promise<Reply> {
-  const known = ['limit', 'starting_after', 'ending_before', 'created', ...Object.keys(listing.filters)];
+  const known = ['limit', 'starting_after', 'ending_before', 'created', 'expand', ...Object.keys(listing.filters)];
   const parameters = new Parameters(parseForm(query), known);
   const limit = parameters.integer('limit', 1, 100) ?? 10;
+  const expanded = expandedMembers(parameters, Object.keys(listing.expandable ?? {}));
   const conditions = new Conditions();
   for (const [name, column] of Object.entries(listing.filters)) {
     const value = parameters.string(name);
@@ -46,8 +49,22 @@ export async function list<Row extends object>(sql: Sql, listing: Listing<Row>, 
   );
   const page = rows.slice(0, limit);
   if (before !== undefined) page.reverse();
-  const data = page.map((row) => listing.render(row));
+  const data = await Promise.all(
+    page.map(async (row) => {
+      const item = { ...listing.render(row) };
+      for (const name of expanded) Object.assign(item, { [name]: await listing.expandable![name]!(sql, row) });
+      return item;
+    }),
+  );
   return json(200, { object: 'list', data, has_more: rows.length > limit, url: listing.url });
+}
+
+function expandedMembers(parameters: Parameters, expandable: readonly string[]): string[] {
+  return (parameters.strings('expand') ?? []).map((path) => {
+    const member = expandable.find((name) => path === `data.${name}`);
+    if (member === undefined) throw badParameter('expand', `This property cannot be expanded (${path}).`);
+    return member;
+  });
 }
 
 class Conditions {

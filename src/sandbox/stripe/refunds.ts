@@ -6,7 +6,12 @@ import type { Form } from './form.js';
 import { newId } from './ids.js';
 import { type Listing, list } from './list.js';
 import { Parameters } from './parameters.js';
-import { type PaymentIntentRow, renderCharge, SELECT_PAYMENT_INTENT } from './payment-intent-view.js';
+import {
+  type PaymentIntentRow,
+  renderCharge,
+  renderPaymentIntent,
+  SELECT_PAYMENT_INTENT,
+} from './payment-intent-view.js';
 import { badParameter, noSuch, StripeRefusal } from './stripe-refusal.js';
 import { findTestCard } from './test-cards.js';
 
@@ -154,9 +159,13 @@ export async function retrieveRefund(sql: Sql, id: string): Promise<Reply> {
   return json(200, renderRefund(row));
 }
 
-async function chargeOf(sql: Sql, { payment_intent }: RefundRow): Promise<object> {
+async function chargeOf(sql: Sql, refund: RefundRow): Promise<object> {
+  return renderCharge(await intentOf(sql, refund));
+}
+
+async function intentOf(sql: Sql, { payment_intent }: RefundRow): Promise<PaymentIntentRow> {
   const [row] = await sql.query<PaymentIntentRow>(`${SELECT_PAYMENT_INTENT} WHERE t.id = $1`, [payment_intent]);
-  return renderCharge(row!);
+  return row!;
 }
 
 const SELECT_REFUND = `
@@ -169,6 +178,7 @@ const LISTING: Listing<RefundRow> = {
   select: SELECT_REFUND,
   filters: { payment_intent: 't.payment_intent', charge: 'i.charge' },
   render: renderRefund,
+  expandable: { payment_intent: async (sql, refund) => renderPaymentIntent(await intentOf(sql, refund)) },
 };
 
 export function listRefunds(sql: Sql, query: string): Promise<Reply> {
