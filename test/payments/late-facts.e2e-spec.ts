@@ -160,12 +160,12 @@ describe('a charge that came after its payment was given up, and after the order
     return { orderId, charge: ((await made.json()) as { id: string }).id };
   }
 
-  const expectReturned = async (orderId: string): Promise<void> => {
+  const expectReturned = async (orderId: string, refunds = 1): Promise<void> => {
     expect(await app.database.count('surplus_charges', `status <> 'returned'`)).toBe(0);
     expect(await booked()).toBe(100);
     expect(await statusOf(orderId)).toBe('paid');
     const effects = await app.sandbox.effects();
-    expect(effects.filter(({ operation }) => operation === 'refunds.create')).toHaveLength(1);
+    expect(effects.filter(({ operation }) => operation === 'refunds.create')).toHaveLength(refunds);
   };
 
   it('is given back once', async () => {
@@ -173,5 +173,36 @@ describe('a charge that came after its payment was given up, and after the order
     await reconcile();
     await reconcile();
     await expectReturned(orderId);
+  });
+
+  it('is taken for given back when a person did that in the dashboard first', async () => {
+    const { orderId, charge } = await surplus();
+    await refundByHand(charge);
+    await reconcile();
+    await reconcile();
+    await expectReturned(orderId);
+  });
+
+  it('is given back for the rest when a person gave back a part', async () => {
+    const { orderId, charge } = await surplus();
+    await refundByHand(charge, 30);
+    await reconcile();
+    await reconcile();
+    await expectReturned(orderId, 2);
+  });
+
+  it('is asked about when giving it back has failed in the end', async () => {
+    const { orderId } = await surplus();
+    await reconcile();
+    await expectReturned(orderId);
+    const { reference } = (await app.sandbox.effects()).at(-1)!;
+    await app.sandbox.send('POST', `/sandbox/refunds/${reference}/fail`);
+    for (const notice of await noticesOf('refund.updated', 'refund.failed'))
+      expect((await app.tell(notice)).status).toBe(204);
+    await reconcile();
+
+    expect(await booked()).toBe(200);
+    expect(await app.database.count('payment_reviews', `reason = 'surplus-not-returned'`)).toBe(1);
+    expect((await app.sandbox.calls()).filter(({ operation }) => operation === 'refunds.create')).toHaveLength(1);
   });
 });
