@@ -24,7 +24,10 @@ export function breachesOf(snapshot: Snapshot): Breach[] {
   ];
 }
 
-function* nothingUnknown({ payments, refunds, openKeys, openSurplus, undelivered }: Snapshot): Generator<Breach> {
+function* nothingUnknown(snapshot: Snapshot): Generator<Breach> {
+  const { payments, refunds, provider, openKeys, openSurplus, undelivered } = snapshot;
+  for (const { ref, state, paymentId } of provider)
+    if (state === 'pending') yield { text: `${ref} is pending at the provider`, paymentId };
   for (const { id, status, reservedAmount } of payments) {
     if (status === 'pending') yield { text: `payment ${id} is pending`, paymentId: id };
     if (reservedAmount !== 0) yield { text: `payment ${id} still reserves ${reservedAmount}`, paymentId: id };

@@ -51,6 +51,7 @@ async function play(world: PaymentsWorld, plan: Plan): Promise<void> {
   await clients.run();
 
   // The weather clears, and everybody who is owed an answer asks for it.
+  const notHit = await world.provider.count('sandbox.faults');
   await world.sandbox.disarm();
   world.wires.mend();
   await world.sandbox.send('POST', '/sandbox/webhooks', { paused: false });
@@ -63,7 +64,7 @@ async function play(world: PaymentsWorld, plan: Plan): Promise<void> {
   await clients.repeatAll();
   const after = await takeSnapshot(world);
   const told = await whatIsTold(world, clients);
-  console.log(reportOf(plan, clients, world, performance.now() - begun));
+  console.log(await reportOf(plan, clients, world, { notHit, ms: performance.now() - begun }));
 
   const breaches = [...settled, ...told, ...clients.faults.map((text): Breach => ({ text }))];
   const shown = await describeBreaches(breaches, world, clients);
@@ -91,13 +92,21 @@ async function describeBreaches(breaches: readonly Breach[], world: PaymentsWorl
   return lines.join('\n');
 }
 
-function reportOf({ seed }: Plan, clients: Clients, world: PaymentsWorld, ms: number): string {
-  const { operations, requests, armed } = clients;
+async function reportOf(
+  { seed }: Plan,
+  { operations, requests, armed }: Clients,
+  { database, wires, crashes, stalls }: PaymentsWorld,
+  { notHit, ms }: { notHit: number; ms: number },
+): Promise<string> {
   const deliveries = requests.reduce((sum, request) => sum + request.deliveries.length, 0);
+  const [{ takeovers } = {}] = await database.query<{ takeovers: number }>(
+    'SELECT sum(version - 1)::int AS takeovers FROM idempotency_keys',
+  );
   return [
     `SEED=${seed} npm run test:long -- --testPathPatterns payments-random`,
-    `${operations} operations, ${requests.length} keys sent ${deliveries} times`,
-    `${armed} faults, ${world.wires.held} calls held, ${world.crashes} crashes, ${world.stalls} stalls`,
+    `${operations} operations, ${requests.length} keys sent ${deliveries} times, ${takeovers} takeovers`,
+    `${armed - notHit} faults hit, ${wires.held} calls held, ${crashes} crashes, ${stalls} stalls`,
+    `${await database.count('surplus_charges')} surplus charges, ${await database.count('payment_reviews')} reviews`,
     `${Math.round(ms)} ms`,
   ].join('; ');
 }

@@ -70,19 +70,20 @@ export interface Snapshot {
 export async function takeSnapshot({ database, provider }: PaymentsWorld): Promise<Snapshot> {
   const [orders, payments, refunds, movements, events, openKeys, openSurplus, moved, undelivered] = await Promise.all([
     database.query<OrderRow & Record<string, unknown>>(
-      `SELECT id, status, version, live_payment_id AS "livePaymentId", deleted_at IS NOT NULL AS deleted FROM orders`,
+      `SELECT id, status, version, live_payment_id AS "livePaymentId", deleted_at IS NOT NULL AS deleted FROM orders ORDER BY id`,
     ),
     database.query<PaymentRow & Record<string, unknown>>(
       `SELECT id, order_id AS "orderId", status, amount::int, refunded_amount::int AS "refundedAmount",
               reserved_amount::int AS "reservedAmount", version
-       FROM payments ORDER BY created_at`,
+       FROM payments ORDER BY created_at, id`,
     ),
     database.query<RefundRow & Record<string, unknown>>(
-      `SELECT id, payment_id AS "paymentId", amount::int, status, provider_ref AS "providerRef", version FROM refunds`,
+      `SELECT id, payment_id AS "paymentId", amount::int, status, provider_ref AS "providerRef", version
+       FROM refunds ORDER BY id`,
     ),
     database.query<MovementRow & Record<string, unknown>>(
       `SELECT provider_ref AS ref, kind, payment_id AS "paymentId", amount::int, surplus
-       FROM money_movements ORDER BY created_at`,
+       FROM money_movements ORDER BY created_at, provider_ref`,
     ),
     database.query<EventRow & Record<string, unknown>>(
       `SELECT id, aggregateid AS subject, aggregatetype AS aggregate, aggregateversion AS version, type, payload AS data
@@ -104,7 +105,7 @@ export async function takeSnapshot({ database, provider }: PaymentsWorld): Promi
       SELECT id, 'charge', reference, id, amount::int, 'succeeded' FROM sandbox.bank_transfers WHERE refund_of IS NULL
       UNION ALL
       SELECT r.id, 'refund', c.reference, c.id, r.amount::int, 'succeeded'
-      FROM sandbox.bank_transfers r JOIN sandbox.bank_transfers c ON c.id = r.refund_of`),
+      FROM sandbox.bank_transfers r JOIN sandbox.bank_transfers c ON c.id = r.refund_of ORDER BY ref`),
     provider.count('sandbox.events', 'delivered_at IS NULL'),
   ]);
   return { orders, payments, refunds, movements, events, openKeys, openSurplus, provider: moved, undelivered };
