@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ServiceResponse } from '../support/service-process.js';
+import { waitFor } from '../support/wait-for.js';
 import type { Plan, Step } from './payments-plan.js';
 import type { PaymentsWorld } from './payments-world.js';
 
@@ -39,6 +40,7 @@ const EXPECTED_CODES: Readonly<Record<string, readonly string[]>> = {
   pay: ['idempotency-key-in-use', 'payment-in-progress', 'order-already-paid', 'order-not-payable'],
   refund: ['idempotency-key-in-use', 'payment-in-progress', 'duplicate-external-ref'],
 };
+const PATIENTLY = { timeoutMs: 60_000, description: 'an answer of the service' };
 const UNAVAILABLE = ['service-unavailable', 'outcome-unknown', 'payment-outcome-unknown'];
 
 /** The clients of a run: they do what its plan says, and remember what they were told. */
@@ -61,8 +63,9 @@ export class Clients {
   async run(): Promise<void> {
     for (const { unitAmount, externalRef } of this.plan.orders) {
       const body = { externalRef, currency: 'EUR', items: [{ sku: 'tea', unitAmount }] };
-      const answer = await this.world.request(0, 'POST', '/v1/orders', { headers: this.keyed(randomUUID()), body });
-      this.orders.push(answer!.json.id as string);
+      const headers = this.keyed(randomUUID());
+      const answer = await waitFor(() => this.world.request(0, 'POST', '/v1/orders', { headers, body }), PATIENTLY);
+      this.orders.push(answer.json.id as string);
     }
     const steps = this.plan.steps.values();
     const client = async (): Promise<void> => {
@@ -100,6 +103,14 @@ export class Clients {
       this.faults.push(`${path} shows two things at version ${etag}: ${seen} and ${answer.text}`);
     this.read.set(`${path} ${etag}`, answer.text);
     return answer;
+  }
+
+  /** Like {@link get}, once the weather has cleared: there is an answer. */
+  async read200(path: string, process = 0): Promise<ServiceResponse> {
+    return waitFor(async () => {
+      const answer = await this.get(path, process);
+      return answer?.status === 200 && answer;
+    }, PATIENTLY);
   }
 
   private async take(step: Step): Promise<void> {

@@ -25,7 +25,7 @@ export function breachesOf(snapshot: Snapshot): Breach[] {
 }
 
 function* nothingUnknown(snapshot: Snapshot): Generator<Breach> {
-  const { payments, refunds, provider, openKeys, openSurplus, undelivered } = snapshot;
+  const { payments, refunds, provider, openKeys, openSurplus, untold } = snapshot;
   for (const { ref, state, paymentId } of provider)
     if (state === 'pending') yield { text: `${ref} is pending at the provider`, paymentId };
   for (const { id, status, reservedAmount } of payments) {
@@ -38,7 +38,7 @@ function* nothingUnknown(snapshot: Snapshot): Generator<Breach> {
     yield { text: `key ${key} of ${endpoint} is in progress at ${recoveryPoint}` };
   for (const { paymentId, status } of openSurplus)
     yield { text: `a surplus charge of payment ${paymentId} is ${status}`, paymentId };
-  if (undelivered > 0) yield { text: `${undelivered} webhooks are not delivered` };
+  if (untold > 0) yield { text: `${untold} webhooks are still to come` };
 }
 
 /** Money at the provider = money in the books = what the API tells, movement by movement, per payment and in total. */

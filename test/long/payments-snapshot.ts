@@ -63,39 +63,40 @@ export interface Snapshot {
   /** Keys that are not completed. */
   readonly openKeys: readonly { readonly key: string; readonly endpoint: string; readonly recoveryPoint: string }[];
   readonly openSurplus: readonly { readonly id: string; readonly paymentId: string; readonly status: string }[];
-  /** Webhooks that have not been taken yet. */
-  readonly undelivered: number;
+  /** Webhooks that have not been taken yet, and refunds of which the provider will tell more by itself. */
+  readonly untold: number;
 }
 
 export async function takeSnapshot({ database, provider }: PaymentsWorld): Promise<Snapshot> {
-  const [orders, payments, refunds, movements, events, openKeys, openSurplus, moved, undelivered] = await Promise.all([
-    database.query<OrderRow & Record<string, unknown>>(
-      `SELECT id, status, version, live_payment_id AS "livePaymentId", deleted_at IS NOT NULL AS deleted FROM orders ORDER BY id`,
-    ),
-    database.query<PaymentRow & Record<string, unknown>>(
-      `SELECT id, order_id AS "orderId", status, amount::int, refunded_amount::int AS "refundedAmount",
+  const [orders, payments, refunds, movements, events, openKeys, openSurplus, moved, undelivered, settling] =
+    await Promise.all([
+      database.query<OrderRow & Record<string, unknown>>(
+        `SELECT id, status, version, live_payment_id AS "livePaymentId", deleted_at IS NOT NULL AS deleted FROM orders ORDER BY id`,
+      ),
+      database.query<PaymentRow & Record<string, unknown>>(
+        `SELECT id, order_id AS "orderId", status, amount::int, refunded_amount::int AS "refundedAmount",
               reserved_amount::int AS "reservedAmount", version
        FROM payments ORDER BY created_at, id`,
-    ),
-    database.query<RefundRow & Record<string, unknown>>(
-      `SELECT id, payment_id AS "paymentId", amount::int, status, provider_ref AS "providerRef", version
+      ),
+      database.query<RefundRow & Record<string, unknown>>(
+        `SELECT id, payment_id AS "paymentId", amount::int, status, provider_ref AS "providerRef", version
        FROM refunds ORDER BY id`,
-    ),
-    database.query<MovementRow & Record<string, unknown>>(
-      `SELECT provider_ref AS ref, kind, payment_id AS "paymentId", amount::int, surplus
+      ),
+      database.query<MovementRow & Record<string, unknown>>(
+        `SELECT provider_ref AS ref, kind, payment_id AS "paymentId", amount::int, surplus
        FROM money_movements ORDER BY created_at, provider_ref`,
-    ),
-    database.query<EventRow & Record<string, unknown>>(
-      `SELECT id, aggregateid AS subject, aggregatetype AS aggregate, aggregateversion AS version, type, payload AS data
+      ),
+      database.query<EventRow & Record<string, unknown>>(
+        `SELECT id, aggregateid AS subject, aggregatetype AS aggregate, aggregateversion AS version, type, payload AS data
        FROM outbox ORDER BY aggregateid, aggregateversion`,
-    ),
-    database.query<Snapshot['openKeys'][number] & Record<string, unknown>>(
-      `SELECT key, endpoint, recovery_point AS "recoveryPoint" FROM idempotency_keys WHERE status <> 'completed'`,
-    ),
-    database.query<Snapshot['openSurplus'][number] & Record<string, unknown>>(
-      `SELECT id, payment_id AS "paymentId", status FROM surplus_charges WHERE status <> 'returned'`,
-    ),
-    provider.query<ProviderMovement & Record<string, unknown>>(`
+      ),
+      database.query<Snapshot['openKeys'][number] & Record<string, unknown>>(
+        `SELECT key, endpoint, recovery_point AS "recoveryPoint" FROM idempotency_keys WHERE status <> 'completed'`,
+      ),
+      database.query<Snapshot['openSurplus'][number] & Record<string, unknown>>(
+        `SELECT id, payment_id AS "paymentId", status FROM surplus_charges WHERE status <> 'returned'`,
+      ),
+      provider.query<ProviderMovement & Record<string, unknown>>(`
       SELECT id AS ref, 'charge' AS kind, metadata->>'payment' AS "paymentId", id AS "chargeRef", amount::int, status AS state
       FROM sandbox.payment_intents WHERE status = 'succeeded'
       UNION ALL
@@ -106,7 +107,18 @@ export async function takeSnapshot({ database, provider }: PaymentsWorld): Promi
       UNION ALL
       SELECT r.id, 'refund', c.reference, c.id, r.amount::int, 'succeeded'
       FROM sandbox.bank_transfers r JOIN sandbox.bank_transfers c ON c.id = r.refund_of ORDER BY ref`),
-    provider.count('sandbox.events', 'delivered_at IS NULL'),
-  ]);
-  return { orders, payments, refunds, movements, events, openKeys, openSurplus, provider: moved, undelivered };
+      provider.count('sandbox.events', 'delivered_at IS NULL'),
+      provider.count('sandbox.refunds', 'settles_as IS NOT NULL'),
+    ]);
+  return {
+    orders,
+    payments,
+    refunds,
+    movements,
+    events,
+    openKeys,
+    openSurplus,
+    provider: moved,
+    untold: undelivered + settling,
+  };
 }

@@ -24,10 +24,13 @@ function complaints(world: PaymentsWorld): string[] {
 
 /** Sends every webhook once more, in no order. */
 export async function tellAll({ sandbox }: PaymentsWorld): Promise<void> {
-  const { failed } = (await sandbox.send('POST', '/sandbox/webhooks/redeliver', { order: 'random' })) as {
-    failed: number;
-  };
-  if (failed > 0) throw new Error(`${failed} webhooks were not taken`);
+  await waitFor(
+    async () => {
+      const told = await sandbox.send('POST', '/sandbox/webhooks/redeliver', { order: 'random' });
+      return (told as { failed: number }).failed === 0;
+    },
+    { timeoutMs: 60_000, description: 'every webhook to be taken' },
+  );
 }
 
 function* oneAnswerPerKey({ requests }: Clients): Generator<Breach> {
@@ -40,7 +43,7 @@ function* oneAnswerPerKey({ requests }: Clients): Generator<Breach> {
 
 async function* resourcesAsInBooks({ payments, refunds }: Snapshot, clients: Clients): AsyncGenerator<Breach> {
   for (const { id, status, amount, refundedAmount, version } of payments) {
-    const view = (await clients.get(`/v1/payments/${id}`))?.json as Record<string, unknown>;
+    const view = (await clients.read200(`/v1/payments/${id}`)).json as Record<string, unknown>;
     const told = {
       status: view.status,
       amount: view.amount,
@@ -51,7 +54,7 @@ async function* resourcesAsInBooks({ payments, refunds }: Snapshot, clients: Cli
       yield { text: `payment ${id} is shown as ${JSON.stringify(view)}`, paymentId: id };
   }
   for (const { id, paymentId, status, amount, version } of refunds) {
-    const view = (await clients.get(`/v1/refunds/${id}`))?.json as Record<string, unknown>;
+    const view = (await clients.read200(`/v1/refunds/${id}`)).json as Record<string, unknown>;
     if (view.status !== status || view.amount !== amount || view.version !== version)
       yield { text: `refund ${id} is shown as ${JSON.stringify(view)}`, paymentId };
   }
@@ -63,7 +66,7 @@ async function* everyEventOnce({ events }: Snapshot, clients: Clients): AsyncGen
   let after = '';
   await waitFor(
     async () => {
-      const page = (await clients.get(`/v1/events?limit=100${after}`, 1))!.json as {
+      const page = (await clients.read200(`/v1/events?limit=100${after}`, 1)).json as {
         data: typeof read;
         nextCursor: string;
       };
@@ -71,7 +74,7 @@ async function* everyEventOnce({ events }: Snapshot, clients: Clients): AsyncGen
       after = `&after=${encodeURIComponent(page.nextCursor)}`;
       return page.data.length === 0;
     },
-    { description: 'the end of the log' },
+    { timeoutMs: 60_000, description: 'the end of the log' },
   );
   const ids = new Set(read.map(({ id }) => id));
   if (ids.size !== read.length) yield { text: `the log shows ${read.length - ids.size} events twice` };

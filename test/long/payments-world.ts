@@ -18,7 +18,10 @@ const SETTINGS = {
   LOG_LEVEL: 'warn',
 };
 /** Nobody waits longer for an answer: a client that has lost its patience, or talks to a process that stands still. */
-const PATIENCE_MS = 7_000;
+const PATIENCE_MS = 15_000;
+
+/** Long, for a machine that has much else to do. */
+const STARTED_WITHIN_MS = 90_000;
 
 /** Two processes of the service on one database, and a provider on another, with wires between them. */
 export class PaymentsWorld {
@@ -116,11 +119,8 @@ export class PaymentsWorld {
   }
 
   private spawn(): Promise<ServiceProcess> {
-    return ServiceProcess.start({
-      ...SETTINGS,
-      DATABASE_URL: this.database.url,
-      STRIPE_API_BASE: this.wires.url,
-      BANK_API_BASE: this.wires.url,
-    });
+    const settings = { ...SETTINGS, DATABASE_URL: this.database.url };
+    const providers = { STRIPE_API_BASE: this.wires.url, BANK_API_BASE: this.wires.url };
+    return ServiceProcess.start({ ...settings, ...providers }, { timeoutMs: STARTED_WITHIN_MS });
   }
 }
