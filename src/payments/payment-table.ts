@@ -69,10 +69,11 @@ export async function movePayment(
   return payment;
 }
 
-/** Notes how the provider calls a payment whose outcome it still keeps open. Not a change that clients wait for. */
+/** Notes how the provider calls a payment whose outcome it still keeps open. Clients see it, so it is a change. */
 export async function notePaymentRef(transaction: Transaction, id: string, providerRef: string): Promise<void> {
   await transaction.query(
-    `UPDATE payments SET provider_ref = $3 WHERE tenant_id = $1 AND id = $2 AND provider_ref IS NULL`,
+    `UPDATE payments SET provider_ref = $3, version = version + 1, updated_at = statement_timestamp()
+     WHERE tenant_id = $1 AND id = $2 AND provider_ref IS NULL`,
     [transaction.tenantId, id, providerRef],
   );
 }
