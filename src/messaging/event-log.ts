@@ -1,5 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { UnitOfWork } from '../database/unit-of-work.js';
+import { Problem } from '../http/problem.js';
+import { CursorExpired } from './event.problems.js';
 
 /** Events placed in one transaction: few enough for the statement timeout, whatever has piled up. */
 const BATCH = 2_000;
@@ -28,12 +30,65 @@ export interface LoggedEvent {
 export class EventLog {
   constructor(private readonly unitOfWork: UnitOfWork) {}
 
-  /** Events behind `after`, a position or `0`, oldest first. */
-  async read(tenantId: string, after: string, limit: number, subject?: string): Promise<LoggedEvent[]> {
+  /**
+   * Events behind `after`, oldest first.
+   *
+   * @param after a position; undefined: from the oldest event that is kept
+   * @throws Problem `cursor-expired` when events behind that position are not kept any more
+   */
+  async read(tenantId: string, after: string | undefined, limit: number, subject?: string): Promise<LoggedEvent[]> {
     for (;;) {
-      const page = await this.page(tenantId, after, limit, subject);
+      const page = await this.page(tenantId, after ?? '0', limit, subject);
+      // Looked at behind the page: what was removed before the page was read has moved the mark before.
+      if (after !== undefined) await this.refuseExpired(tenantId, after);
       if (page.length === limit || (await this.place(tenantId)) === 0) return page;
     }
+  }
+
+  /**
+   * Removes a batch of events that are older than the retention and that nobody has to deliver any more. A reader whose
+   * cursor stands before them is told so.
+   *
+   * @param retention milliseconds
+   * @param undelivered whether to remove what was not delivered, too: there is nobody to deliver to
+   * @returns how many were removed
+   */
+  async trim(tenantId: string, retention: number, undelivered: boolean, batch: number): Promise<number> {
+    while ((await this.place(tenantId)) > 0);
+    return this.unitOfWork.run(tenantId, async (transaction) => {
+      await transaction.query('SELECT FROM outbox_heads WHERE tenant_id = $1 FOR UPDATE', [tenantId]);
+      const old = await transaction.query<{ id: string; position: string }>(
+        `SELECT id, position FROM outbox
+         WHERE tenant_id = $1 AND created_at <= statement_timestamp() - $2::float8 * interval '1 millisecond'
+           AND position IS NOT NULL AND (published_at IS NOT NULL OR $3)
+         ORDER BY position LIMIT $4 FOR UPDATE SKIP LOCKED`,
+        [tenantId, retention, undelivered, batch],
+      );
+      const last = old.at(-1);
+      if (!last) return 0;
+      await transaction.flush([
+        {
+          text: 'DELETE FROM outbox WHERE tenant_id = $1 AND id = ANY ($2::uuid[])',
+          values: [tenantId, old.map(({ id }) => id)],
+        },
+        {
+          text: 'UPDATE outbox_heads SET trimmed = greatest(trimmed, $2::bigint) WHERE tenant_id = $1',
+          values: [tenantId, last.position],
+        },
+      ]);
+      return old.length;
+    });
+  }
+
+  private async refuseExpired(tenantId: string, after: string): Promise<void> {
+    const rows = await this.unitOfWork.read(tenantId, (manager) =>
+      manager.query<unknown[]>('SELECT 1 FROM outbox_heads WHERE tenant_id = $1 AND trimmed > $2::bigint', [
+        tenantId,
+        after,
+      ]),
+    );
+    if (rows.length === 0) return;
+    throw new Problem(CursorExpired, 'Events behind this cursor are older than they are kept.');
   }
 
   private page(tenantId: string, after: string, limit: number, subject?: string): Promise<LoggedEvent[]> {

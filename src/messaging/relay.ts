@@ -1,0 +1,176 @@
+import { randomUUID } from 'node:crypto';
+import {
+  type BeforeApplicationShutdown,
+  Inject,
+  Injectable,
+  Logger,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
+import { AcrossTenants } from '../database/across-tenants.js';
+import { UnitOfWork } from '../database/unit-of-work.js';
+import { toCloudEvent } from './cloud-event.js';
+import { MESSAGING_OPTIONS, type MessagingOptions } from './messaging.options.js';
+import { Outbox } from './outbox.js';
+import { Pause } from './pause.js';
+import {
+  buryKillersStatement,
+  freeHeadsStatement,
+  frontStatement,
+  giveBackEventsStatement,
+  lockHeadsStatement,
+  publishedStatement,
+  refusedStatement,
+  type TakenEvent,
+  takeStatement,
+  TENANTS_WITH_EVENTS,
+} from './relay-store.js';
+import { EventRefusedError, EventTransport } from './transports/event-transport.js';
+
+/** Of the lease: what remains is for the last delivery under way and for marking. */
+const WORK_SHARE = 0.5;
+
+/** What a relay has taken, and until when it may deliver it. */
+interface Batch {
+  readonly tenantId: string;
+  readonly token: string;
+  /** Clock of this process. */
+  readonly until: number;
+  readonly events: readonly TakenEvent[];
+}
+
+/** What became of the events of a batch. What is in neither list was not tried. */
+interface Deliveries {
+  readonly published: string[];
+  readonly refused: { readonly id: string; readonly reason: string }[];
+  unavailable?: Error;
+}
+
+/**
+ * Moves events from the outbox to the transport: at least once, in the order of versions within each aggregate, and with
+ * the same message id however often. Any number of relays may run. Each takes events under a lease with a token on the
+ * database's clock, delivers them with no transaction open, and marks what was taken for good and is still its own.
+ */
+@Injectable()
+export class Relay implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  private readonly logger = new Logger(Relay.name);
+  private readonly pause: Pause;
+  private running: Promise<void> | undefined;
+  private stopping = false;
+
+  constructor(
+    private readonly unitOfWork: UnitOfWork,
+    private readonly acrossTenants: AcrossTenants,
+    private readonly transport: EventTransport,
+    private readonly outbox: Outbox,
+    @Inject(MESSAGING_OPTIONS) private readonly options: MessagingOptions,
+  ) {
+    this.pause = new Pause(options.longestPause);
+  }
+
+  onApplicationBootstrap(): void {
+    if (!this.transport.hasReceivers) return;
+    this.outbox.onCommitted(() => this.pause.end());
+    this.running = this.transport.start().then(() => this.work());
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    this.stopping = true;
+    this.pause.end();
+    await this.running;
+    await this.transport.stop();
+  }
+
+  /** Delivers what is there now. @returns how many events were delivered */
+  async run(): Promise<number> {
+    let published = 0;
+    for (const { tenant_id: tenantId } of await this.acrossTenants.query<{ tenant_id: string }>(TENANTS_WITH_EVENTS)) {
+      for (let batch = await this.take(tenantId); batch && !this.stopping; batch = await this.take(tenantId)) {
+        const deliveries = await this.deliver(batch);
+        await this.mark(batch, deliveries);
+        published += deliveries.published.length;
+        if (deliveries.unavailable) throw deliveries.unavailable;
+      }
+    }
+    return published;
+  }
+
+  private async work(): Promise<void> {
+    while (!this.stopping) {
+      const published = await this.run().catch((error: unknown) => {
+        this.logger.warn(`relay_waits: ${String(error)}`);
+        return undefined;
+      });
+      if (published === undefined) await this.pause.longest();
+      else if (published > 0) this.pause.shorten();
+      else await this.pause.next();
+    }
+  }
+
+  private async take(tenantId: string): Promise<Batch | undefined> {
+    const token = randomUUID();
+    const begun = performance.now();
+    const { relayLease } = this.options;
+    const events = await this.unitOfWork.run(tenantId, async (transaction) => {
+      const rows = async <Row extends Record<string, unknown>>({
+        text,
+        values = [],
+      }: ReturnType<typeof takeStatement>) => transaction.query<Row>(text, values);
+      const heads = await rows<{ id: string }>(freeHeadsStatement(tenantId));
+      if (heads.length === 0) return [];
+      const ids = heads.map(({ id }) => id);
+      const dead = new Set((await rows<{ id: string }>(buryKillersStatement(tenantId, ids))).map(({ id }) => id));
+      const living = ids.filter((id) => !dead.has(id));
+      const mine = await rows<{ id: string; aggregateid: string }>(lockHeadsStatement(tenantId, living));
+      if (mine.length === 0) return [];
+      const aggregates = mine.map(({ aggregateid }) => aggregateid);
+      const front = await rows<{ id: string }>(frontStatement(tenantId, aggregates));
+      return rows<TakenEvent & Record<string, unknown>>(
+        takeStatement(
+          tenantId,
+          front.map(({ id }) => id),
+          token,
+          relayLease,
+        ),
+      );
+    });
+    return events.length > 0 ? { tenantId, token, until: begun + relayLease * WORK_SHARE, events } : undefined;
+  }
+
+  /** Aggregates side by side, and within each one event after the other. */
+  private async deliver(batch: Batch): Promise<Deliveries> {
+    const deliveries: Deliveries = { published: [], refused: [] };
+    const lanes = new Map<string, TakenEvent[]>();
+    for (const event of [...batch.events].sort((one, other) => one.aggregateVersion - other.aggregateVersion)) {
+      lanes.set(event.subject, [...(lanes.get(event.subject) ?? []), event]);
+    }
+    await Promise.all([...lanes.values()].map((lane) => this.deliverLane(batch, lane, deliveries)));
+    return deliveries;
+  }
+
+  private async deliverLane({ tenantId, until }: Batch, lane: readonly TakenEvent[], deliveries: Deliveries) {
+    for (const event of lane) {
+      if (deliveries.unavailable || performance.now() > until) return;
+      try {
+        await this.transport.publish({ tenantId, envelope: toCloudEvent(event) }, until);
+        deliveries.published.push(event.id);
+      } catch (error) {
+        if (error instanceof EventRefusedError) deliveries.refused.push({ id: event.id, reason: error.message });
+        else deliveries.unavailable ??= error as Error;
+        return;
+      }
+    }
+  }
+
+  private async mark({ tenantId, token, events }: Batch, { published, refused }: Deliveries): Promise<void> {
+    const { firstDelay, attempts } = this.options;
+    const tried = new Set([...published, ...refused.map(({ id }) => id)]);
+    const untried = events.flatMap(({ id }) => (tried.has(id) ? [] : [id]));
+    const statements = [
+      ...(published.length > 0 ? [publishedStatement(tenantId, published, token)] : []),
+      ...refused.map(({ id, reason }) => refusedStatement(tenantId, id, token, { reason, firstDelay, attempts })),
+      ...(untried.length > 0 ? [giveBackEventsStatement(tenantId, untried, token)] : []),
+    ];
+    await this.unitOfWork.run(tenantId, (transaction) => transaction.flush(statements));
+    for (const { id, reason } of refused) this.logger.warn(`event_refused: ${id}: ${reason}`);
+  }
+}
