@@ -5,7 +5,9 @@ const MOST_OF_ONE = 20;
 /** Aggregates that are taken at once. */
 const MOST_AGGREGATES = 50;
 /** Attempts begun and not ended after which an event is held to be what kills its relays. */
-const MOST_BROKEN_OFF = 10;
+export const MOST_BROKEN_OFF = 10;
+/** As many after which it is tried alone. A relay that dies leaves its whole batch so: alone, it shows which it was. */
+export const SUSPICIOUS = 2;
 const LONGEST_DELAY = 300_000;
 
 /** An event that a relay has taken. */
@@ -41,15 +43,17 @@ export function freeHeadsStatement(tenantId: string): Statement {
   return {
     text: `
       WITH RECURSIVE heads AS (
-        (SELECT aggregateid, id, available_at, lease_until, dead_at FROM outbox
+        (SELECT aggregateid, id, available_at, lease_until, dead_at, attempts_started - attempts_finished AS broken_off
+         FROM outbox
          WHERE tenant_id = $1 AND published_at IS NULL
          ORDER BY aggregateid, aggregateversion LIMIT 1)
         UNION ALL
         SELECT next.* FROM heads CROSS JOIN LATERAL (
-          SELECT o.aggregateid, o.id, o.available_at, o.lease_until, o.dead_at FROM outbox o
+          SELECT o.aggregateid, o.id, o.available_at, o.lease_until, o.dead_at, o.attempts_started - o.attempts_finished
+          FROM outbox o
           WHERE o.tenant_id = $1 AND o.published_at IS NULL AND o.aggregateid > heads.aggregateid
           ORDER BY o.aggregateid, o.aggregateversion LIMIT 1) next)
-      SELECT id FROM heads
+      SELECT id, broken_off AS "brokenOff" FROM heads
       WHERE dead_at IS NULL AND coalesce(lease_until, '-infinity') <= statement_timestamp()
         AND coalesce(available_at, '-infinity') <= statement_timestamp()
       LIMIT ${MOST_AGGREGATES}`,

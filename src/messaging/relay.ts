@@ -18,8 +18,10 @@ import {
   frontStatement,
   giveBackEventsStatement,
   lockHeadsStatement,
+  MOST_BROKEN_OFF,
   publishedStatement,
   refusedStatement,
+  SUSPICIOUS,
   type TakenEvent,
   takeStatement,
   TENANTS_WITH_EVENTS,
@@ -115,23 +117,17 @@ export class Relay implements OnApplicationBootstrap, BeforeApplicationShutdown 
         text,
         values = [],
       }: ReturnType<typeof takeStatement>) => transaction.query<Row>(text, values);
-      const heads = await rows<{ id: string }>(freeHeadsStatement(tenantId));
-      if (heads.length === 0) return [];
-      const ids = heads.map(({ id }) => id);
-      const dead = new Set((await rows<{ id: string }>(buryKillersStatement(tenantId, ids))).map(({ id }) => id));
-      const living = ids.filter((id) => !dead.has(id));
-      const mine = await rows<{ id: string; aggregateid: string }>(lockHeadsStatement(tenantId, living));
+      const idsOf = (found: readonly { id: string }[]) => found.map(({ id }) => id);
+      const heads = await rows<{ id: string; brokenOff: number }>(freeHeadsStatement(tenantId));
+      const killers = heads.filter(({ brokenOff }) => brokenOff >= MOST_BROKEN_OFF);
+      if (killers.length > 0) await rows(buryKillersStatement(tenantId, idsOf(killers)));
+      const { chosen, alone } = choose(heads.filter((head) => !killers.includes(head)));
+      if (chosen.length === 0) return [];
+      const mine = await rows<{ id: string; aggregateid: string }>(lockHeadsStatement(tenantId, idsOf(chosen)));
       if (mine.length === 0) return [];
       const aggregates = mine.map(({ aggregateid }) => aggregateid);
-      const front = await rows<{ id: string }>(frontStatement(tenantId, aggregates));
-      return rows<TakenEvent & Record<string, unknown>>(
-        takeStatement(
-          tenantId,
-          front.map(({ id }) => id),
-          token,
-          relayLease,
-        ),
-      );
+      const front = alone ? mine : await rows<{ id: string }>(frontStatement(tenantId, aggregates));
+      return rows<TakenEvent & Record<string, unknown>>(takeStatement(tenantId, idsOf(front), token, relayLease));
     });
     return events.length > 0 ? { tenantId, token, until: begun + relayLease * WORK_SHARE, events } : undefined;
   }
@@ -173,4 +169,18 @@ export class Relay implements OnApplicationBootstrap, BeforeApplicationShutdown 
     await this.unitOfWork.run(tenantId, (transaction) => transaction.flush(statements));
     for (const { id, reason } of refused) this.logger.warn(`event_refused: ${id}: ${reason}`);
   }
+}
+
+/**
+ * Of the free heads those that are taken at once. One in the middle of which relays have ended is taken alone: they may
+ * have died of any in their batch, and those that did nothing must not be put aside with the one that did.
+ */
+function choose<Head extends { readonly brokenOff: number }>(
+  heads: readonly Head[],
+): { readonly chosen: readonly Head[]; readonly alone: boolean } {
+  const suspects = heads.filter(({ brokenOff }) => brokenOff >= SUSPICIOUS);
+  // By turns, so that neither waits for an end of the others; by chance, so that relays need not know of each other.
+  const alone = suspects.length > 0 && (suspects.length === heads.length || Math.random() < 0.5);
+  if (!alone) return { chosen: heads.filter((head) => !suspects.includes(head)), alone };
+  return { chosen: [suspects[Math.floor(Math.random() * suspects.length)]!], alone };
 }
