@@ -85,25 +85,35 @@ export class Relay implements OnApplicationBootstrap, BeforeApplicationShutdown 
   /** Delivers what is there now. @returns how many events were delivered */
   async run(): Promise<number> {
     let published = 0;
-    for (const { tenant_id: tenantId } of await this.acrossTenants.query<{ tenant_id: string }>(TENANTS_WITH_EVENTS)) {
-      for (let batch = await this.take(tenantId); batch && !this.stopping; batch = await this.take(tenantId)) {
-        const deliveries = await this.deliver(batch);
-        await this.mark(batch, deliveries);
-        published += deliveries.published.length;
-        if (deliveries.unavailable) throw deliveries.unavailable;
-      }
-    }
+    for (let round = await this.round(); round.taken > 0; round = await this.round()) published += round.published;
     return published;
+  }
+
+  /** A batch of each tenant: none waits until another has nothing more. */
+  private async round(): Promise<{ readonly taken: number; readonly published: number }> {
+    let taken = 0;
+    let published = 0;
+    for (const { tenant_id: tenantId } of await this.acrossTenants.query<{ tenant_id: string }>(TENANTS_WITH_EVENTS)) {
+      if (this.stopping) break;
+      const batch = await this.take(tenantId);
+      if (!batch) continue;
+      const deliveries = await this.deliver(batch);
+      await this.mark(batch, deliveries);
+      taken += batch.events.length;
+      published += deliveries.published.length;
+      if (deliveries.unavailable) throw deliveries.unavailable;
+    }
+    return { taken, published };
   }
 
   private async work(): Promise<void> {
     while (!this.stopping) {
-      const published = await this.run().catch((error: unknown) => {
-        this.logger.warn(`relay_waits: ${String(error)}`);
-        return undefined;
-      });
-      if (published === undefined) await this.pause.longest();
-      else if (published > 0) this.pause.shorten();
+      const taken = await this.round().then(
+        (round) => round.taken,
+        (error: unknown) => void this.logger.warn(`relay_waits: ${String(error)}`),
+      );
+      if (taken === undefined) await this.pause.longest();
+      else if (taken > 0) this.pause.shorten();
       else await this.pause.next();
     }
   }
