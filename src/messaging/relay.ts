@@ -155,7 +155,7 @@ export class Relay implements OnApplicationBootstrap, BeforeApplicationShutdown 
 
   private async deliverLane({ tenantId, until }: Batch, lane: readonly TakenEvent[], deliveries: Deliveries) {
     for (const event of lane) {
-      if (deliveries.unavailable || performance.now() > until) return;
+      if (this.stopping || deliveries.unavailable || performance.now() > until) return;
       try {
         await this.transport.publish({ tenantId, envelope: toCloudEvent(event) }, until);
         deliveries.published.push(event.id);
