@@ -142,14 +142,18 @@ export class Relay implements OnApplicationBootstrap, BeforeApplicationShutdown 
     return events.length > 0 ? { tenantId, token, until: begun + relayLease * WORK_SHARE, events } : undefined;
   }
 
-  /** Aggregates side by side, and within each one event after the other. */
+  /** Aggregates side by side, as many as the transport bears, and within each one event after the other. */
   private async deliver(batch: Batch): Promise<Deliveries> {
     const deliveries: Deliveries = { published: [], refused: [] };
     const lanes = new Map<string, TakenEvent[]>();
     for (const event of [...batch.events].sort((one, other) => one.aggregateVersion - other.aggregateVersion)) {
       lanes.set(event.subject, [...(lanes.get(event.subject) ?? []), event]);
     }
-    await Promise.all([...lanes.values()].map((lane) => this.deliverLane(batch, lane, deliveries)));
+    const waiting = [...lanes.values()];
+    const deliverNext = async () => {
+      for (let lane = waiting.shift(); lane; lane = waiting.shift()) await this.deliverLane(batch, lane, deliveries);
+    };
+    await Promise.all(Array.from({ length: Math.min(this.transport.concurrency, waiting.length) }, deliverNext));
     return deliveries;
   }
 

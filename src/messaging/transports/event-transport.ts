@@ -22,6 +22,9 @@ export abstract class EventTransport {
   /** Whether anybody is there to take events; if not, the relay has nothing to do. */
   abstract readonly hasReceivers: boolean;
 
+  /** How many events it is given at once. */
+  readonly concurrency: number = Number.POSITIVE_INFINITY;
+
   /** Connects, and goes on trying by itself when that fails. */
   abstract start(): Promise<void>;
 

@@ -10,6 +10,9 @@ import { EventRefusedError, EventTransport, type OutgoingEvent, TransportUnavail
  */
 @Injectable()
 export class LocalTransport extends EventTransport {
+  /** Each takes a connection from the pool, for each of its consumers, and requests need some, too. */
+  override readonly concurrency = 4;
+
   constructor(private readonly consumers: Consumers) {
     super();
   }
