@@ -77,15 +77,21 @@ export function lockHeadsStatement(tenantId: string, ids: readonly string[]): St
   };
 }
 
-/** What stands at the front of those aggregates, in the order of versions. */
+/**
+ * What stands at the front of those aggregates, in the order of versions, up to the first that is not free: one that was
+ * skipped and is tried again may stand before a dead one, which is not to be passed by with those behind it.
+ */
 export function frontStatement(tenantId: string, aggregateIds: readonly string[]): Statement {
   return {
     text: `
       SELECT front.id FROM unnest($2::uuid[]) AS aggregate CROSS JOIN LATERAL (
-        SELECT id, dead_at, aggregateversion FROM outbox
-        WHERE tenant_id = $1 AND aggregateid = aggregate AND published_at IS NULL
-        ORDER BY aggregateversion LIMIT ${MOST_OF_ONE}) front
-      WHERE front.dead_at IS NULL`,
+        SELECT id, bool_and(dead_at IS NULL AND coalesce(lease_until, '-infinity') <= statement_timestamp()
+          AND coalesce(available_at, '-infinity') <= statement_timestamp()) OVER (ORDER BY aggregateversion) AS is_free
+        FROM (
+          SELECT id, aggregateversion, dead_at, lease_until, available_at FROM outbox
+          WHERE tenant_id = $1 AND aggregateid = aggregate AND published_at IS NULL
+          ORDER BY aggregateversion LIMIT ${MOST_OF_ONE}) AS first) AS front
+      WHERE front.is_free`,
     values: [tenantId, aggregateIds],
   };
 }
@@ -100,7 +106,7 @@ export function takeStatement(tenantId: string, ids: readonly string[], token: s
       UPDATE outbox SET
         lease_token = $3, lease_until = statement_timestamp() + $4::float8 * interval '1 millisecond',
         attempts_started = attempts_started + 1
-      WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
+      WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND published_at IS NULL AND dead_at IS NULL
       RETURNING id, type, aggregateid AS subject, aggregateversion AS "aggregateVersion", created_at AS time,
         payload AS data, attempts_finished AS "attemptsFinished"`,
     values: [tenantId, ids, token, lease],
