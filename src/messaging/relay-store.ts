@@ -9,6 +9,8 @@ export const MOST_BROKEN_OFF = 10;
 /** As many after which it is tried alone. A relay that dies leaves its whole batch so: alone, it shows which it was. */
 export const SUSPICIOUS = 2;
 const LONGEST_DELAY = 300_000;
+/** Characters of what is kept of a reason. */
+const LONGEST_REASON = 2_000;
 
 /** An event that a relay has taken. */
 export interface TakenEvent {
@@ -158,7 +160,7 @@ export function refusedStatement(
         dead_at = CASE WHEN attempts_finished + 1 >= $6 THEN statement_timestamp() END,
         dead_reason = $4
       WHERE tenant_id = $1 AND id = $2 AND lease_token = $3 AND published_at IS NULL`,
-    values: [tenantId, id, token, reason, firstDelay, attempts],
+    values: [tenantId, id, token, storable(reason), firstDelay, attempts],
   };
 }
 
@@ -170,4 +172,9 @@ export function giveBackEventsStatement(tenantId: string, ids: readonly string[]
       WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND lease_token = $3 AND published_at IS NULL`,
     values: [tenantId, ids, token],
   };
+}
+
+/** Postgres takes no NUL, and what refuses the reason would refuse the marks of the whole batch. */
+function storable(reason: string): string {
+  return reason.replaceAll('\0', '').slice(0, LONGEST_REASON);
 }
