@@ -39,7 +39,9 @@ export const TENANTS_WITH_EVENTS = `
 /**
  * Finds the first unpublished event of each aggregate, where it is free: an aggregate whose first event is owned, waits
  * for its next attempt or is dead is passed over with all that stands behind it, so order within an aggregate holds with
- * any number of relays. A step in the index for each aggregate that has unpublished events, none for the events behind.
+ * any number of relays. A step in the index for each aggregate that has unpublished events, none for the events behind:
+ * 20,000 events behind a dead one cost what 20 do. It grows with the aggregates that are passed over, by about four pages
+ * of the cache for each: 1,000 take some milliseconds, 10,000 some hundred, whatever the statistics say.
  */
 export function freeHeadsStatement(tenantId: string): Statement {
   return {
