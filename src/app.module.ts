@@ -8,7 +8,10 @@ import { ProblemFilter } from './http/problem.filter.js';
 import { ValidationPipe } from './http/validation.pipe.js';
 import { IdempotencyInterceptor } from './idempotency/idempotency.interceptor.js';
 import { IdempotencyModule } from './idempotency/idempotency.module.js';
+import { MESSAGING_DEFAULTS } from './messaging/messaging.options.js';
 import { MessagingModule } from './messaging/messaging.module.js';
+import { EventTransport } from './messaging/transports/event-transport.js';
+import { LocalTransport } from './messaging/transports/local-transport.js';
 import { OperationsModule } from './operations/operations.module.js';
 import { OrdersModule } from './orders/orders.module.js';
 import { PaymentsModule } from './payments/payments.module.js';
@@ -38,7 +41,10 @@ export class AppModule {
           cleanupInterval,
           poolSize,
         }),
-        MessagingModule,
+        MessagingModule.forRoot(
+          { ...MESSAGING_DEFAULTS, ...settings.messaging },
+          { provide: EventTransport, useClass: LocalTransport },
+        ),
         OrdersModule,
         PaymentsModule.forRoot({ reconciliationInterval, giveUp, lease }, providers),
         OperationsModule,

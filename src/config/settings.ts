@@ -187,6 +187,10 @@ export interface Settings {
     readonly lease: number;
     readonly cleanupInterval: number;
   };
+  readonly messaging: {
+    readonly eventRetention: number;
+    readonly inboxRetention: number;
+  };
   readonly payments: {
     /** For each call to a provider, as a whole. */
     readonly providerTimeout: number;
@@ -256,6 +260,7 @@ function settingsFrom(env: Environment): Settings {
       lease: env.IDEMPOTENCY_LEASE,
       cleanupInterval: env.IDEMPOTENCY_CLEANUP_INTERVAL,
     },
+    messaging: { eventRetention: env.EVENT_RETENTION, inboxRetention: env.INBOX_RETENTION },
     payments: {
       providerTimeout: env.PROVIDER_TIMEOUT,
       reconciliationInterval: env.RECONCILIATION_INTERVAL,

@@ -29,6 +29,7 @@ export class Transaction {
   closed: readonly QueryResult[] = [];
 
   private readonly closing: Statement[] = [];
+  private readonly listeners = new Set<() => void>();
   private begun: Promise<readonly Outcome[]> = Promise.resolve([]);
   private doomedBy: { readonly cause: unknown } | undefined;
   private joined = { open: 0 };
@@ -138,6 +139,11 @@ export class Transaction {
     this.discarded = true;
   }
 
+  /** Calls `listener` once the transaction is committed; several times for one listener are once. */
+  onCommitted(listener: () => void): void {
+    this.listeners.add(listener);
+  }
+
   /** Undoes what was written since `savepoint`, in the same flush as what follows; the transaction is whole again. */
   rollbackTo(savepoint: string): void {
     this.doomedBy = undefined;
@@ -183,6 +189,7 @@ export class Transaction {
         : new TransactionAbortedError('a statement had failed inside it', failed?.error);
     }
     this.closed = resultsOf(outcomes).slice(0, -1);
+    for (const listener of this.listeners) listener();
   }
 
   /** Rolls back. What `error` says is kept, unless it only hides that the connection is gone. */

@@ -58,7 +58,7 @@ export const EVENT_EXAMPLE = {
   },
 } as const;
 
-export function toCloudEvent(event: LoggedEvent): CloudEvent {
+export function toCloudEvent(event: Omit<LoggedEvent, 'position'>): CloudEvent {
   return {
     specversion: '1.0',
     id: event.id,

@@ -21,8 +21,16 @@ export interface DomainEvent {
  */
 @Injectable()
 export class Outbox {
+  private committed: () => void = () => undefined;
+
+  /** Calls `listener` whenever a transaction of this process has committed events. */
+  onCommitted(listener: () => void): void {
+    this.committed = listener;
+  }
+
   /** Nothing waits for this write: it travels with COMMIT. A refusal that undoes the change undoes it, too. */
   append(transaction: Transaction, event: DomainEvent): void {
+    transaction.onCommitted(this.committed);
     transaction.closeWith({
       text: `INSERT INTO outbox (tenant_id, id, aggregatetype, aggregateid, aggregateversion, type, payload)
              VALUES ($1, $2, $3, $4, $5, $6, $7)`,

@@ -1,5 +1,4 @@
 import { type DynamicModule, Module } from '@nestjs/common';
-import { MessagingModule } from '../messaging/messaging.module.js';
 import { OrdersModule } from '../orders/orders.module.js';
 import { AskingAgain } from './asking-again.js';
 import { LateEffects } from './late-effects.js';
@@ -37,7 +36,7 @@ export class PaymentsModule {
         : new BankProvider({ apiBase: bankApiBase, timeout });
     return {
       module: PaymentsModule,
-      imports: [MessagingModule, OrdersModule],
+      imports: [OrdersModule],
       controllers: [PaymentsController, RefundsController, WebhooksController],
       providers: [
         { provide: PAYMENTS_OPTIONS, useValue: options },

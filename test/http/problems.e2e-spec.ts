@@ -211,6 +211,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'order-not-payable': 'test/payments/problems.e2e-spec.ts',
   'refund-exceeds-payment': 'test/payments/problems.e2e-spec.ts',
   'bad-signature': 'test/payments/webhooks.e2e-spec.ts',
+  'cursor-expired': 'test/messaging/event-retention.e2e-spec.ts',
 };
 
 describe('every kind of refusal that the code declares', () => {

@@ -5,6 +5,7 @@ import { Test } from '@nestjs/testing';
 import { AppModule } from '../../src/app.module.js';
 import { loadSettings } from '../../src/config/settings.js';
 import { APP_OPTIONS, configureApp } from '../../src/configure-app.js';
+import { MESSAGING_DEFAULTS, MESSAGING_OPTIONS, type MessagingOptions } from '../../src/messaging/messaging.options.js';
 import { createLogger } from '../../src/operations/logger.js';
 import { providerAccess } from '../../src/payments/provider-access.js';
 import { DEMO_TENANTS } from '../../src/tenants/demo-tenants.js';
@@ -23,6 +24,8 @@ export interface TestParts extends Pick<ModuleMetadata, 'controllers' | 'provide
   readonly databaseUrl?: string;
   /** Where the stand-in of the providers is. */
   readonly sandboxUrl?: string;
+  /** Times of messaging in place of the service's own. */
+  readonly messaging?: Partial<MessagingOptions>;
 }
 
 /** The service in this process, made as `main.ts` makes it, with the demo tenants, on a database of its own. */
@@ -48,7 +51,10 @@ export class TestApp {
       imports: [AppModule.forRoot(settings, databaseUrl, providers)],
       ...(controllers && { controllers }),
       ...(parts.providers && { providers: parts.providers }),
-    }).compile();
+    })
+      .overrideProvider(MESSAGING_OPTIONS)
+      .useValue({ ...MESSAGING_DEFAULTS, ...settings.messaging, ...parts.messaging })
+      .compile();
     const app = module.createNestApplication<NestExpressApplication>({
       ...APP_OPTIONS,
       logger: createLogger(settings.logLevel),
