@@ -42,7 +42,9 @@ export class FeedsService {
 
   /** Makes the caller the sender of the feed: whoever was before is refused from now on. */
   async open(tenantId: string, feed: string): Promise<OpenedEpoch> {
-    const { epoch, lastSequence } = await this.unitOfWork.run(tenantId, (transaction) => nextEpoch(transaction, feed));
+    const { epoch, lastSequence } = await this.turns.take(turnOf(tenantId, feed), () =>
+      this.unitOfWork.run(tenantId, (transaction) => nextEpoch(transaction, feed)),
+    );
     return { feed, epoch, nextSequence: lastSequence + 1 };
   }
 
@@ -63,7 +65,7 @@ export class FeedsService {
     const opening = (): Opening => ({
       statements: [lockFeed(tenantId, feed), keptBatches(tenantId, feed, batch.firstSequence)],
     });
-    return this.turns.take(`${tenantId}/${feed}`, () =>
+    return this.turns.take(turnOf(tenantId, feed), () =>
       this.unitOfWork.run(tenantId, (transaction) => this.take(transaction, feed, batch, records), opening),
     );
   }
@@ -90,6 +92,10 @@ export class FeedsService {
     remember(transaction, feed, fresh, kept.rows);
     return { epoch, lastSequence: last.sequence, applied, duplicates: records.length - applied };
   }
+}
+
+function turnOf(tenantId: string, feed: string): string {
+  return `${tenantId}/${feed}`;
 }
 
 /** What of a batch was new is a batch of its own: those that are remembered cover every number once, without gaps. */

@@ -8,12 +8,16 @@ import { FEED, lastSequence, openEpoch, outcomeOf, records, sendBatch } from './
 let database: TestDatabase;
 let proxy: PostgresProxy;
 let service: TestApp;
+/** Another process, as far as the database can tell. */
+let replica: TestApp;
 beforeAll(async () => {
   database = await TestDatabase.create();
   proxy = await PostgresProxy.start(database.url);
   service = await TestApp.start({}, { database, databaseUrl: proxy.url });
+  replica = await TestApp.start({}, { database });
 });
 afterAll(async () => {
+  await replica.app.close();
   await service.stop();
   await proxy.stop();
 });
@@ -133,7 +137,7 @@ describe('a zombie of an old epoch that races with the opening of a new one', ()
     const commit = proxy.hold(statement.starts('COMMIT'));
     const zombie = send(1, 1, 3);
     await commit.reached;
-    const opening = service.as().send('POST', `/v1/feeds/${FEED}/epochs`);
+    const opening = replica.as().send('POST', `/v1/feeds/${FEED}/epochs`);
     await waitForBlocked(service);
     commit.release();
 
@@ -147,7 +151,7 @@ describe('a zombie of an old epoch that races with the opening of a new one', ()
     const commit = proxy.hold(statement.starts('COMMIT'));
     const opening = openEpoch(service);
     await commit.reached;
-    const zombie = send(1, 1, 3);
+    const zombie = sendBatch(replica, 1, 1, 3).then(outcomeOf);
     await waitForBlocked(service);
     commit.release();
 
@@ -160,8 +164,8 @@ describe('a zombie of an old epoch that races with the opening of a new one', ()
     for (let epoch = 1; epoch <= 15; epoch++) {
       expect(await openEpoch(service)).toBe(epoch);
       const first = (await lastSequence(service)) + 1;
-      const zombies = Array.from({ length: 3 }, () => sendBatch(service, epoch, first, first + 1));
-      const [opening, ...answers] = await Promise.all([openEpoch(service), ...zombies]);
+      const zombies = [service, replica, service].map((one) => sendBatch(one, epoch, first, first + 1));
+      const [opening, ...answers] = await Promise.all([openEpoch(replica), ...zombies]);
       expect(Object.keys(tally(answers)).filter((status) => !['200', '409'].includes(status))).toEqual([]);
       const after = await lastSequence(service);
       expect(await send(epoch, after + 1, after + 1)).toEqual([409, 'epoch-fenced', opening]);
