@@ -4,6 +4,7 @@ import { Outbox1764500000003 } from './1764500000003-outbox.js';
 import { Orders1764500000004 } from './1764500000004-orders.js';
 import { LeasesAndInbox1764500000005 } from './1764500000005-leases-and-inbox.js';
 import { Payments1764500000006 } from './1764500000006-payments.js';
+import { Feeds1764500000007 } from './1764500000007-feeds.js';
 import { Relay1764500000008 } from './1764500000008-relay.js';
 
 /** Every migration, oldest first. A released one is never changed: add another. */
@@ -14,5 +15,6 @@ export const MIGRATIONS = [
   Orders1764500000004,
   LeasesAndInbox1764500000005,
   Payments1764500000006,
+  Feeds1764500000007,
   Relay1764500000008,
 ];

@@ -3,6 +3,7 @@ import { APP_FILTER, APP_INTERCEPTOR, APP_PIPE } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
 import type { Settings } from './config/settings.js';
 import { DatabaseModule } from './database/database.module.js';
+import { FeedsModule } from './feeds/feeds.module.js';
 import { HttpModule } from './http/http.module.js';
 import { ProblemFilter } from './http/problem.filter.js';
 import { ValidationPipe } from './http/validation.pipe.js';
@@ -46,6 +47,7 @@ export class AppModule {
           { provide: EventTransport, useClass: LocalTransport },
         ),
         OrdersModule,
+        FeedsModule,
         PaymentsModule.forRoot({ reconciliationInterval, giveUp, lease }, providers),
         OperationsModule,
       ],

@@ -21,8 +21,10 @@ import { rateLimit } from './tenants/rate-limit.js';
 
 const BODY_LIMIT = 100_000;
 const WEBHOOK_LIMIT = 1_000_000;
+const FEED_LIMIT = 5_000_000;
 
 const WEBHOOKS = '/v1/webhooks';
+const FEED_RECORDS = /^\/v1\/feeds\/[^/]+\/records\/?$/i;
 
 /** How Nest is to make the application: bodies are read by our own parser, and a fault at boot is thrown. */
 export const APP_OPTIONS = { bodyParser: false, abortOnError: false } as const;
@@ -60,13 +62,18 @@ export function configureApp(app: NestExpressApplication, { http, idempotency }:
   // Who sends webhooks has no API key: the signature over the raw bytes takes the place of login and of strict JSON.
   app.use(WEBHOOKS, rawBody(WEBHOOK_LIMIT));
   app.use('/v1', except(WEBHOOKS, app.get(Login).handle), except(WEBHOOKS, rateLimit(http.rateLimit)));
-  app.use(except(WEBHOOKS, jsonBody(BODY_LIMIT)));
+  app.use(except(WEBHOOKS, jsonBody(bodyLimit)));
 }
 
 function except(path: string, middleware: RequestHandler): RequestHandler {
   const isBelow = ({ originalUrl }: Request): boolean =>
     `${originalUrl.split('?', 1)[0]!.toLowerCase()}/`.startsWith(`${path}/`);
   return (request, response, next) => (isBelow(request) ? next() : middleware(request, response, next));
+}
+
+/** Bytes. Only what carries hundreds of orders may be larger than one order can be. */
+function bodyLimit({ path }: Request): number {
+  return FEED_RECORDS.test(path) ? FEED_LIMIT : BODY_LIMIT;
 }
 
 /** Milliseconds: who sends a request more slowly than this holds a socket for nothing. */

@@ -32,6 +32,7 @@ const METHODS = ['get', 'put', 'post', 'delete', 'patch'] as const;
 const TAGS: Readonly<Record<string, string>> = {
   Orders: 'Orders, each way of writing them safe to repeat: by key, by natural key, by version, by absolute state.',
   Payments: 'Money that moves once, whatever breaks: payments of orders, and refunds.',
+  Feeds: 'Orders by the hundred from one sender, which numbers them instead of carrying a key for each.',
   Webhooks: 'What providers tell by themselves.',
   Events: "The tenant's log of what happened, in an order that a reader can follow without missing an event.",
   'Idempotency keys': 'What became of a key.',

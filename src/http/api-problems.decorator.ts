@@ -53,6 +53,15 @@ export class ProblemDocument {
 
   @ApiPropertyOptional({ type: 'integer', description: 'Minor units that can still be given back' })
   refundable?: number;
+
+  @ApiPropertyOptional({ type: 'integer', minimum: 1, description: 'The number to go on from' })
+  expectedSequence?: number;
+
+  @ApiPropertyOptional({ type: 'integer', minimum: 0, description: 'The epoch that may send; 0: none was opened yet' })
+  currentEpoch?: number;
+
+  @ApiPropertyOptional({ type: 'integer', minimum: 1, description: 'The first number that is not a repeat' })
+  sequence?: number;
 }
 
 type Members = Readonly<Record<string, unknown>>;

@@ -25,12 +25,13 @@ const CODINGS: ReadonlyMap<string, (request: Request) => Readable> = new Map([
  * soon as it can be known: nobody has to send the rest of a body that is too large. A request without a body has
  * `request.body` undefined; whether it needs one is for validation to say.
  *
- * @param limit bytes, after decompression
+ * @param limitOf bytes that a request may have, after decompression
  */
-export function jsonBody(limit: number): RequestHandler {
+export function jsonBody(limitOf: (request: Request) => number): RequestHandler {
   return (request, response, next) => {
     request.body = undefined;
     if (!WRITING.has(request.method) || !hasBody(request)) return next();
+    const limit = limitOf(request);
     const refuse = (error: unknown): void => {
       response.setHeader('Connection', 'close'); // the rest of the body is not waited for
       next(error);

@@ -11,6 +11,11 @@ export function Optional(): PropertyDecorator {
   return ValidateIf((_, value) => value !== undefined);
 }
 
+/** A member that must be there although the class that this one extends makes it {@link Optional}. */
+export function Required(): PropertyDecorator {
+  return ValidateIf(() => true); // class-validator lets a rule stand in for an inherited one of the same kind
+}
+
 /** A list of objects of that class, each validated by its rules. */
 export function ListOf(model: () => Model): PropertyDecorator {
   return applyDecorators(Reflect.metadata(ELEMENTS, model), IsArray(), ValidateNested({ each: true }));

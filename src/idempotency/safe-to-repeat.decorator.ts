@@ -14,7 +14,11 @@ export type RepeatSafety =
   /** Doing it twice has the effect of doing it once. */
   | 'same-effect'
   /** The sender's message id is recorded with the effect. */
-  | 'inbox';
+  | 'inbox'
+  /** What is sent is numbered, and numbers at or below the last are known. */
+  | 'sequence'
+  /** It opens an epoch. A repeat opens another one, which its caller then has. */
+  | 'epoch';
 
 export const SAFE_TO_REPEAT = Symbol('SAFE_TO_REPEAT');
 

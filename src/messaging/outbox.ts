@@ -45,4 +45,16 @@ export class Outbox {
       ],
     });
   }
+
+  /** Like {@link append}, in one statement however many there are. */
+  appendAll(transaction: Transaction, events: readonly DomainEvent[]): void {
+    if (events.length === 0) return;
+    transaction.closeWith({
+      // `json` and not `jsonb`, which would not keep the order of a payload's members.
+      text: `INSERT INTO outbox (tenant_id, id, aggregatetype, aggregateid, aggregateversion, type, payload)
+             SELECT $1::uuid, event.* FROM json_to_recordset($2::json) AS event (
+               id uuid, "aggregateType" text, "aggregateId" uuid, "aggregateVersion" integer, type text, data json)`,
+      values: [transaction.tenantId, JSON.stringify(events.map((event) => ({ id: uuidv7(), ...event })))],
+    });
+  }
 }

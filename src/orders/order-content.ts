@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { validationFailed } from '../http/validation.js';
+import { type Fault, validationFailed } from '../http/validation.js';
 import type { NewOrder, NewOrderItem } from './dto/new-order.js';
 import type { Order, OrderItem } from './order.entity.js';
 
@@ -19,21 +19,35 @@ export function contentOf(order: NewOrder): OrderContent {
   return { externalRef, currency, items, totalAmount: totalOf(items), metadata };
 }
 
+/** What keeps an order that has passed validation by its class from being made: a total that is out of range. */
+export function totalFaults(order: NewOrder, pointer: string): Fault[] {
+  return isPayable(sumOf(order.items)) ? [] : [{ pointer: `${pointer}/items`, detail: TOTAL_RULE }];
+}
+
 export function itemsOf(items: readonly NewOrderItem[]): OrderItem[] {
   return items.map(({ sku, quantity, unitAmount }) => ({ sku, quantity, unitAmount }));
 }
 
 /**
- * The sum of an order in minor units. Added up in whole numbers of any size: doubles would round what they cannot hold.
+ * The sum of an order in minor units.
  *
  * @throws Problem `validation-failed` when it is not within 1 to 2^53 - 1
  */
 export function totalOf(items: readonly OrderItem[]): number {
-  const total = items.reduce((sum, { quantity, unitAmount }) => sum + BigInt(quantity) * BigInt(unitAmount), 0n);
-  if (total < 1n || total > BigInt(Number.MAX_SAFE_INTEGER)) {
-    throw validationFailed([{ pointer: '/items', detail: 'the total must lie within 1 and 9007199254740991' }]);
-  }
+  const total = sumOf(items);
+  if (!isPayable(total)) throw validationFailed([{ pointer: '/items', detail: TOTAL_RULE }]);
   return Number(total);
+}
+
+const TOTAL_RULE = 'the total must lie within 1 and 9007199254740991';
+
+/** Added up in whole numbers of any size: doubles would round what they cannot hold. */
+function sumOf(items: readonly OrderItem[]): bigint {
+  return items.reduce((sum, { quantity, unitAmount }) => sum + BigInt(quantity) * BigInt(unitAmount), 0n);
+}
+
+function isPayable(total: bigint): boolean {
+  return total >= 1n && total <= BigInt(Number.MAX_SAFE_INTEGER);
 }
 
 /** Whether an order has that content already. Its total follows from its items. */

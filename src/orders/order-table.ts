@@ -28,6 +28,43 @@ export async function insertOrder(
 }
 
 /**
+ * Inserts many orders in one statement and leaves out those whose external reference is taken, also by an order that is
+ * being inserted meanwhile: whose end is waited for.
+ *
+ * Sorted, because two that wait for each other's references in different orders would deadlock.
+ *
+ * @returns those that were inserted, in no particular order
+ */
+export async function insertOrders(
+  transaction: Transaction,
+  orders: readonly (OrderContent & { readonly id: string })[],
+): Promise<Order[]> {
+  return transaction.query<Order>(
+    `INSERT INTO orders (tenant_id, id, external_ref, status, currency, items, total_amount, metadata, version)
+     SELECT $1::uuid, id, "externalRef", 'pending', currency, items, "totalAmount", metadata, 1
+     FROM json_to_recordset($2::json) AS new_order (
+       id uuid, "externalRef" text, currency text, items jsonb, "totalAmount" bigint, metadata jsonb)
+     ORDER BY "externalRef" COLLATE "C"
+     ON CONFLICT DO NOTHING
+     RETURNING ${ORDER_COLUMNS}`,
+    [transaction.tenantId, JSON.stringify(orders)],
+  );
+}
+
+/** Which of the external references an order has, or had when it was deleted. One part for each of the partial indexes. */
+export async function findUsedRefs(transaction: Transaction, externalRefs: readonly string[]): Promise<string[]> {
+  const rows = await transaction.query<{ ref: string }>(
+    `SELECT external_ref AS ref FROM orders
+     WHERE tenant_id = $1 AND external_ref = ANY ($2::text[]) AND deleted_at IS NULL
+     UNION
+     SELECT external_ref FROM orders
+     WHERE tenant_id = $1 AND external_ref = ANY ($2::text[]) AND deleted_at IS NOT NULL`,
+    [transaction.tenantId, externalRefs],
+  );
+  return rows.map(({ ref }) => ref);
+}
+
+/**
  * Creates the order of that external reference, or gives it that content, in one statement: of two at once, one creates
  * and the other finds what it has created. Leaves alone an order that has the content already or is not pending; its row
  * is locked all the same.

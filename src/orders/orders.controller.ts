@@ -24,7 +24,7 @@ import { Idempotent } from '../idempotency/idempotent.decorator.js';
 import { SafeToRepeat } from '../idempotency/safe-to-repeat.decorator.js';
 import { CurrentTenant } from '../tenants/current-tenant.decorator.js';
 import { ExternalRefParam } from './external-ref-param.pipe.js';
-import { NewOrder } from './dto/new-order.js';
+import { NEW_ORDER_RULES, NewOrder } from './dto/new-order.js';
 import { OrderChanges, StatusAssignment } from './dto/order-changes.js';
 import { OrderQuery } from './dto/order-query.js';
 import { CHANGES_EXAMPLES, NEW_ORDER_EXAMPLES, ORDER_EXAMPLE } from './dto/order-examples.js';
@@ -69,10 +69,7 @@ export class OrdersController {
     description:
       'Safe to repeat under its Idempotency-Key. Send an `externalRef` as well: it protects even after the key has expired.',
   })
-  @Idempotent({
-    endpoint: 'orders.create',
-    fingerprint: { defaults: { 'items[].quantity': 1, metadata: {} }, volatile: ['clientContext'] },
-  })
+  @Idempotent({ endpoint: 'orders.create', fingerprint: NEW_ORDER_RULES })
   @NewOrderBody()
   @Created()
   @ApiProblems(ValidationFailed, [DuplicateExternalRef, { orderId: ORDER_ID }])

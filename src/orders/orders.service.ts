@@ -7,7 +7,7 @@ import type { Conditions } from '../http/conditions.js';
 import { Problem } from '../http/problem.js';
 import { NotFound } from '../http/problems.js';
 import type { TimePosition } from '../http/time-position.js';
-import { Outbox } from '../messaging/outbox.js';
+import { type DomainEvent, Outbox } from '../messaging/outbox.js';
 import { viewOf } from './dto/order-view.js';
 import type { OrderChanges } from './dto/order-changes.js';
 import type { NewOrder } from './dto/new-order.js';
@@ -18,7 +18,9 @@ import {
   assignOrderStatus,
   deleteOrder,
   findOrderOfRef,
+  findUsedRefs,
   insertOrder,
+  insertOrders,
   type ListedOrder,
   listOrders,
   lockOrder,
@@ -56,6 +58,26 @@ export class OrdersService {
         await refuseTakenRef(transaction, content.externalRef);
       }
     });
+  }
+
+  /**
+   * Creates orders in one statement, and leaves alone those whose external reference is taken.
+   *
+   * @param orders none with the external reference of another one
+   * @returns the external references of those that were created
+   * @throws Problem `validation-failed` for a total out of range
+   */
+  async createAll(transaction: Transaction, orders: readonly NewOrder[]): Promise<ReadonlySet<string>> {
+    const contents = orders.map((order) => ({ id: uuidv7(), ...contentOf(order) }));
+    const created = await insertOrders(transaction, contents);
+    const events = created.map((order) => eventOf('order.created', order));
+    this.outbox.appendAll(transaction, events);
+    return new Set(created.map(({ externalRef }) => externalRef!));
+  }
+
+  /** Which of the external references an order of the tenant has, or had when it was deleted. */
+  async usedRefs(transaction: Transaction, externalRefs: readonly string[]): Promise<ReadonlySet<string>> {
+    return new Set(await findUsedRefs(transaction, externalRefs));
   }
 
   /**
@@ -228,14 +250,12 @@ export class OrdersService {
   }
 
   private tell(transaction: Transaction, type: string, order: Order, version = order.version): void {
-    this.outbox.append(transaction, {
-      aggregateType: 'order',
-      aggregateId: order.id,
-      aggregateVersion: version,
-      type,
-      data: viewOf(order),
-    });
+    this.outbox.append(transaction, eventOf(type, order, version));
   }
+}
+
+function eventOf(type: string, order: Order, version = order.version): DomainEvent {
+  return { aggregateType: 'order', aggregateId: order.id, aggregateVersion: version, type, data: viewOf(order) };
 }
 
 async function lockLiving(transaction: Transaction, id: string): Promise<Order> {

@@ -54,7 +54,8 @@ describe('every table of tenant data (B8)', () => {
       [REFERENCE_TABLES],
     );
     const names = tables.map(({ name }) => name);
-    expect(names).toEqual(expect.arrayContaining(['orders', 'outbox', 'outbox_heads', 'idempotency_keys']));
+    const known = ['orders', 'outbox', 'outbox_heads', 'idempotency_keys', 'feeds', 'feed_batches'];
+    expect(names).toEqual(expect.arrayContaining(known));
   });
 
   it.each([

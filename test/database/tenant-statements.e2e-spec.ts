@@ -33,6 +33,12 @@ const paidOrder = `/v1/orders/${randomUUID()}`;
 const byRef = '/v1/orders/by-external-ref/web';
 const other = newOrder({ metadata: { a: 'b' } });
 
+/** A batch of a feed that has the numbers from `first` on. */
+function batchOf(first: number, count: number): Record<string, unknown> {
+  const records = Array.from({ length: count }, (_, index) => newOrder({ externalRef: `till-${first + index}` }));
+  return { epoch: 1, firstSequence: first, records };
+}
+
 /** A request to each route, and to each branch of it that sends statements of its own. A new route belongs in here. */
 const WALK: Step[] = [
   [201, 'POST', '/v1/orders', newOrder({ externalRef: 'web-1' }), { 'Idempotency-Key': 'k-1' }],
@@ -78,6 +84,12 @@ const WALK: Step[] = [
   [200, 'GET', '/v1/payments/{payment}/refunds'],
   [404, 'GET', `/v1/refunds/${randomUUID()}`],
   [204, 'POST', '/v1/webhooks/stripe', STRIPE_EVENT, { 'Stripe-Signature': STRIPE_SIGNATURE }],
+  [409, 'POST', '/v1/feeds/till/records', batchOf(1, 1)],
+  [201, 'POST', '/v1/feeds/till/epochs'],
+  ...[1, 2, 3, 4, 5, 6].map((n): Step => [200, 'POST', '/v1/feeds/till/records', batchOf(n, 1)]),
+  [200, 'POST', '/v1/feeds/till/records', batchOf(1, 7)],
+  [422, 'POST', '/v1/feeds/till/records', { ...batchOf(9, 1), firstSequence: 1 }],
+  [200, 'GET', '/v1/feeds/till'],
   [200, 'GET', '/v1/events'],
   [200, 'GET', `/v1/events?subject=${id}`],
 ];
@@ -165,6 +177,10 @@ describe('every statement on a table of tenant data (B8)', () => {
       'UPDATE refunds',
       'INTO money_movements',
       'INTO processed_messages',
+      'INTO feeds',
+      'UPDATE feeds',
+      'INTO feed_batches',
+      'DELETE FROM feed_batches',
     ]) {
       expect([part, statements.some((sql) => sql.includes(part))]).toEqual([part, true]);
     }

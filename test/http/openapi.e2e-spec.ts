@@ -132,6 +132,9 @@ describe('the OpenAPI document', () => {
     const send = (operation: string, method: string, at: string, request: ApiRequest = {}) =>
       acme.send(method, at, request).then((answer) => ({ operation, answer }));
     const other = newOrder({ externalRef: 'web-1', metadata: { other: 'yes' } });
+    const batch = (epoch: number, firstSequence: number) => ({
+      ...{ epoch, firstSequence, records: [newOrder({ externalRef: 'web-9' })] },
+    });
     const answers = [
       { operation: 'POST /v1/orders', answer: created },
       await send('POST /v1/orders', 'POST', '/v1/orders', { key: 'key-1', body: order }),
@@ -162,6 +165,12 @@ describe('the OpenAPI document', () => {
       await send('DELETE /v1/orders/{id}', 'DELETE', path),
       await send('PUT /v1/orders/{id}', 'PUT', path, { body: order }),
       await send('GET /v1/events', 'GET', '/v1/events?after=x'),
+      await send('POST /v1/feeds/{feed}/epochs', 'POST', '/v1/feeds/till/epochs'),
+      await send('POST /v1/feeds/{feed}/records', 'POST', '/v1/feeds/till/records', { body: batch(1, 1) }),
+      await send('POST /v1/feeds/{feed}/records', 'POST', '/v1/feeds/till/records', { body: batch(2, 2) }),
+      await send('POST /v1/feeds/{feed}/records', 'POST', '/v1/feeds/till/records', { body: batch(1, 9) }),
+      await send('GET /v1/feeds/{feed}', 'GET', '/v1/feeds/till'),
+      await send('GET /v1/feeds/{feed}', 'GET', '/v1/feeds/nothing'),
       await send('GET /problems/{code}', 'GET', '/problems/nothing'),
       await send('GET /health/ready', 'GET', '/health/ready'),
     ];

@@ -210,6 +210,9 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'order-already-paid': 'test/payments/problems.e2e-spec.ts',
   'order-not-payable': 'test/payments/problems.e2e-spec.ts',
   'refund-exceeds-payment': 'test/payments/problems.e2e-spec.ts',
+  'sequence-gap': 'test/feeds/epochs.e2e-spec.ts',
+  'epoch-fenced': 'test/feeds/epochs.e2e-spec.ts',
+  'sequence-reused': 'test/feeds/epochs.e2e-spec.ts',
   'bad-signature': 'test/payments/webhooks.e2e-spec.ts',
   'cursor-expired': 'test/messaging/event-retention.e2e-spec.ts',
 };

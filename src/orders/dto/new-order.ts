@@ -12,6 +12,7 @@ import {
   Min,
 } from 'class-validator';
 import { ListOf, Optional } from '../../http/request-model.js';
+import type { FingerprintRules } from '../../idempotency/fingerprint.js';
 import type { OrderItem } from '../order.entity.js';
 import { IsExternalRef } from './external-ref.js';
 import { IsStringMap } from './string-map.js';
@@ -87,3 +88,9 @@ export class NewOrder {
   @IsObject()
   clientContext?: Record<string, unknown>;
 }
+
+/** What of a new order does not make another one of it. */
+export const NEW_ORDER_RULES: FingerprintRules = {
+  defaults: { 'items[].quantity': 1, metadata: {} },
+  volatile: ['clientContext'],
+};
