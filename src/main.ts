@@ -7,6 +7,7 @@ import { loadSettings, type Settings } from './config/settings.js';
 import { createApp } from './configure-app.js';
 import { startEmbeddedPostgres } from './database/embedded-postgres.js';
 import { isOutdated, migrate } from './database/migrator.js';
+import { mailAccess } from './notifications/mail-access.js';
 import { needsSandbox, providerAccess } from './payments/provider-access.js';
 import type { Sandbox } from './sandbox/sandbox.js';
 import { useOrStartSandbox } from './sandbox/use-or-start-sandbox.js';
@@ -20,6 +21,8 @@ const DRAIN_SHARE = 0.75;
 
 interface Database {
   readonly url: string;
+  /** Of the embedded one. */
+  readonly directory?: string;
   stop(): Promise<void>;
 }
 
@@ -41,12 +44,13 @@ async function start(): Promise<void> {
   try {
     if (needsSandbox(settings.payments)) sandbox = await openSandbox(settings, database.url);
     const providers = providerAccess(settings.payments, sandbox?.url);
-    app = await createApp(settings, database.url, providers);
+    const mail = mailAccess(settings.notifications, database.directory);
+    app = await createApp(settings, database.url, providers, mail);
     if (settings.database.seedDemoTenants) await app.get(TenantDirectory).seed(DEMO_TENANTS);
     stopOnSignal(stop, settings.http.shutdownGrace);
     await listen(app, settings.http);
     sandbox?.sendWebhooksTo({ url: webhookUrl(app), secret: providers.stripe.webhookSecret });
-    console.log(welcome(settings, app, sandbox?.url));
+    console.log(welcome(settings, app, { sandboxUrl: sandbox?.url, mail }));
   } catch (error) {
     await stop();
     throw error;
