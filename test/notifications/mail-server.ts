@@ -34,7 +34,7 @@ export class MailServer {
   ) {}
 
   static async start(port = 0): Promise<MailServer> {
-    let mailServer: MailServer;
+    const self: { current?: MailServer } = {};
     const answer = (work: () => Promise<void> | void, callback: (error?: Error | null) => void) => {
       Promise.resolve()
         .then(work)
@@ -49,21 +49,22 @@ export class MailServer {
       disabledCommands: ['STARTTLS'],
       disableReverseLookup: true,
       logger: false,
-      onAuth: ({ username = '', password = '' }, _session, callback) => {
+      onAuth: ({ username, password }, _session, callback) => {
         try {
-          mailServer.onLogin(username, password);
-          callback(null, { user: username });
+          self.current!.onLogin(username ?? '', password ?? '');
+          callback(null, { user: username ?? '' });
         } catch (error) {
           callback(error as Error);
         }
       },
-      onRcptTo: ({ address }, _session, callback) => answer(() => mailServer.onRecipient(address), callback),
+      onRcptTo: ({ address }, _session, callback) => answer(() => self.current!.onRecipient(address), callback),
       onData: (stream, session, callback) => {
         const chunks: Buffer[] = [];
         stream.on('data', (chunk: Buffer) => chunks.push(chunk));
         stream.on('end', () => {
           const { mailFrom, rcptTo } = session.envelope;
           const mail = received(Buffer.concat(chunks).toString(), mailFrom, rcptTo[0]!.address);
+          const mailServer = self.current!;
           mailServer.offered += 1;
           answer(async () => {
             await mailServer.onMail(mail);
@@ -74,8 +75,8 @@ export class MailServer {
     });
     server.on('error', () => undefined); // connections that tests break
     await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', () => resolve()));
-    mailServer = new MailServer(server, (server.server.address() as AddressInfo).port);
-    return mailServer;
+    self.current = new MailServer(server, (server.server.address() as AddressInfo).port);
+    return self.current;
   }
 
   get url(): string {
@@ -101,8 +102,13 @@ export class MailServer {
     this.onLogin = () => undefined;
   }
 
-  async stop(): Promise<void> {
+  /** Loses every connection. */
+  async dropConnections(): Promise<void> {
     for (const connection of this.server.connections) connection._socket.destroy();
+  }
+
+  async stop(): Promise<void> {
+    await this.dropConnections();
     await new Promise<void>((resolve) => this.server.close(() => resolve()));
   }
 }
