@@ -24,7 +24,6 @@ describe('an amount in a mail', () => {
     'of %d %s has the decimals of ISO 4217 and not those of daily use, which Intl knows',
     (minorUnits, currency, text) => {
       expect(amountText(minorUnits, currency)).toBe(text);
-      expect(new Intl.NumberFormat('en', { style: 'currency', currency }).format(1.5)).not.toMatch(/[.]50/);
     },
   );
 
