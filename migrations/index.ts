@@ -6,6 +6,7 @@ import { LeasesAndInbox1764500000005 } from './1764500000005-leases-and-inbox.js
 import { Payments1764500000006 } from './1764500000006-payments.js';
 import { Feeds1764500000007 } from './1764500000007-feeds.js';
 import { Relay1764500000008 } from './1764500000008-relay.js';
+import { Notifications1764500000009 } from './1764500000009-notifications.js';
 
 /** Every migration, oldest first. A released one is never changed: add another. */
 export const MIGRATIONS = [
@@ -17,4 +18,5 @@ export const MIGRATIONS = [
   Payments1764500000006,
   Feeds1764500000007,
   Relay1764500000008,
+  Notifications1764500000009,
 ];

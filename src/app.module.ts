@@ -13,6 +13,9 @@ import { MESSAGING_DEFAULTS } from './messaging/messaging.options.js';
 import { MessagingModule } from './messaging/messaging.module.js';
 import { EventTransport } from './messaging/transports/event-transport.js';
 import { LocalTransport } from './messaging/transports/local-transport.js';
+import type { MailAccess } from './notifications/mail-access.js';
+import { NotificationsModule } from './notifications/notifications.module.js';
+import { NOTIFICATIONS_DEFAULTS } from './notifications/notifications.options.js';
 import { OperationsModule } from './operations/operations.module.js';
 import { OrdersModule } from './orders/orders.module.js';
 import { PaymentsModule } from './payments/payments.module.js';
@@ -20,12 +23,17 @@ import type { ProviderAccess } from './payments/provider-access.js';
 import { callerOf } from './tenants/login.js';
 import { TenantsModule } from './tenants/tenants.module.js';
 
+/** Of the grace at shutdown, after requests have had theirs. */
+const PATIENCE_SHARE = 0.2;
+
 /** Where the parts are put together. */
 @Module({})
 export class AppModule {
-  static forRoot(settings: Settings, databaseUrl: string, providers: ProviderAccess): DynamicModule {
+  /** @param mail undefined: no mails, and so no consumer of events in this process */
+  static forRoot(settings: Settings, databaseUrl: string, providers: ProviderAccess, mail?: MailAccess): DynamicModule {
     const { poolSize } = settings.database;
     const { reconciliationInterval, giveUp } = settings.payments;
+    const { inboxRetention } = settings.messaging;
     const { retention, wait, lease, cleanupInterval } = settings.idempotency;
     return {
       module: AppModule,
@@ -49,6 +57,14 @@ export class AppModule {
         OrdersModule,
         FeedsModule,
         PaymentsModule.forRoot({ reconciliationInterval, giveUp, lease }, providers),
+        NotificationsModule.forRoot(
+          {
+            ...NOTIFICATIONS_DEFAULTS,
+            retention: inboxRetention,
+            patience: settings.http.shutdownGrace * PATIENCE_SHARE,
+          },
+          mail,
+        ),
         OperationsModule,
       ],
       providers: [

@@ -11,6 +11,7 @@ import { jsonBody, rawBody } from './http/json-body.js';
 import { knownRoutes } from './http/known-routes.js';
 import { ProblemRenderer } from './http/problem-renderer.js';
 import { securityHeaders } from './http/security-headers.js';
+import type { MailAccess } from './notifications/mail-access.js';
 import { Drain } from './operations/drain.js';
 import { describeApi } from './openapi.js';
 import { createLogger } from './operations/logger.js';
@@ -34,8 +35,10 @@ export async function createApp(
   settings: Settings,
   databaseUrl: string,
   providers: ProviderAccess,
+  mail?: MailAccess,
 ): Promise<NestExpressApplication> {
-  const app = await NestFactory.create<NestExpressApplication>(AppModule.forRoot(settings, databaseUrl, providers), {
+  const module = AppModule.forRoot(settings, databaseUrl, providers, mail);
+  const app = await NestFactory.create<NestExpressApplication>(module, {
     ...APP_OPTIONS,
     logger: createLogger(settings.logLevel),
   });

@@ -8,6 +8,7 @@ import { stopOnSignal } from './config/stop-on-signal.js';
 import { createApp } from './configure-app.js';
 import { startEmbeddedPostgres } from './database/embedded-postgres.js';
 import { isOutdated, migrate } from './database/migrator.js';
+import { mailAccess } from './notifications/mail-access.js';
 import { needsSandbox, providerAccess } from './payments/provider-access.js';
 import type { Sandbox } from './sandbox/sandbox.js';
 import { useOrStartSandbox } from './sandbox/use-or-start-sandbox.js';
@@ -21,6 +22,8 @@ const DRAIN_SHARE = 0.75;
 
 interface Database {
   readonly url: string;
+  /** Of the embedded one. */
+  readonly directory?: string;
   stop(): Promise<void>;
 }
 
@@ -42,12 +45,13 @@ async function start(): Promise<void> {
   try {
     if (needsSandbox(settings.payments)) sandbox = await openSandbox(settings, database.url);
     const providers = providerAccess(settings.payments, sandbox?.url);
-    app = await createApp(settings, database.url, providers);
+    const mail = mailAccess(settings.notifications, database.directory);
+    app = await createApp(settings, database.url, providers, mail);
     if (settings.database.seedDemoTenants) await app.get(TenantDirectory).seed(DEMO_TENANTS);
     stopOnSignal(stop, settings.http.shutdownGrace, (signal) => new Logger('Main').log(`${signal} received: stopping`));
     await listen(app, settings.http);
     sandbox?.sendWebhooksTo({ url: webhookUrl(app), secret: providers.stripe.webhookSecret });
-    console.log(welcome(settings, app, sandbox?.url));
+    console.log(welcome(settings, app, { sandboxUrl: sandbox?.url, mail }));
   } catch (error) {
     await stop();
     throw error;

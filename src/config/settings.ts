@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { parseDuration } from './duration.js';
+import { isSmtpUrl, SMTP_URL_RULE } from './smtp-url.js';
 
 /** Thrown when the environment does not make valid settings; the message lists every fault, secrets masked. */
 export class SettingsError extends Error {
@@ -68,6 +69,9 @@ function serverUrl(isFit: (url: URL) => boolean, message: string) {
     .optional();
 }
 
+/** Where mails are handed over; it may carry a password, and its text appears in no message. */
+const smtpUrl = z.string().refine(isSmtpUrl, { message: SMTP_URL_RULE }).optional();
+
 /** A secret that goes into a header or a signature: a line break from a file would be sent, or make every call fail. */
 const secret = z
   .string()
@@ -120,6 +124,7 @@ const environment = z.object({
   PROVIDER_TIMEOUT: duration('10s', { timer: true }),
   EVENT_RETENTION: duration('30d'),
   INBOX_RETENTION: duration('35d'),
+  SMTP_URL: smtpUrl,
 
   STRIPE_SECRET_KEY: secret,
   STRIPE_API_BASE: serverUrl(
@@ -191,6 +196,10 @@ export interface Settings {
     readonly eventRetention: number;
     readonly inboxRetention: number;
   };
+  readonly notifications: {
+    /** Carries a password. Undefined: files beside the embedded database, else no mails. */
+    readonly smtpUrl: string | undefined;
+  };
   readonly payments: {
     /** For each call to a provider, as a whole. */
     readonly providerTimeout: number;
@@ -261,6 +270,7 @@ function settingsFrom(env: Environment): Settings {
       cleanupInterval: env.IDEMPOTENCY_CLEANUP_INTERVAL,
     },
     messaging: { eventRetention: env.EVENT_RETENTION, inboxRetention: env.INBOX_RETENTION },
+    notifications: { smtpUrl: env.SMTP_URL },
     payments: {
       providerTimeout: env.PROVIDER_TIMEOUT,
       reconciliationInterval: env.RECONCILIATION_INTERVAL,

@@ -6,6 +6,7 @@ import { AppModule } from '../../src/app.module.js';
 import { loadSettings } from '../../src/config/settings.js';
 import { APP_OPTIONS, configureApp } from '../../src/configure-app.js';
 import { MESSAGING_DEFAULTS, MESSAGING_OPTIONS, type MessagingOptions } from '../../src/messaging/messaging.options.js';
+import { mailAccess } from '../../src/notifications/mail-access.js';
 import { createLogger } from '../../src/operations/logger.js';
 import { providerAccess } from '../../src/payments/provider-access.js';
 import { DEMO_TENANTS } from '../../src/tenants/demo-tenants.js';
@@ -48,7 +49,7 @@ export class TestApp {
     const { controllers } = parts;
     const providers = providerAccess(settings.payments, parts.sandboxUrl ?? NOWHERE);
     const module = await Test.createTestingModule({
-      imports: [AppModule.forRoot(settings, databaseUrl, providers)],
+      imports: [AppModule.forRoot(settings, databaseUrl, providers, mailAccess(settings.notifications))],
       ...(controllers && { controllers }),
       ...(parts.providers && { providers: parts.providers }),
     })

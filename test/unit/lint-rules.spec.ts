@@ -35,6 +35,10 @@ describe('lint fails', () => {
     ['src/http/pagination.ts', '../tenants/login.js'],
     ['src/idempotency/recent-keys.ts', '../messaging/outbox.js'],
     ['src/idempotency/recent-keys.ts', '../operations/drain.js'],
+    ['src/notifications/receipt.ts', '../orders/order-content.js'],
+    ['src/notifications/receipt.ts', '../payments/payment.entity.js'],
+    ['src/payments/payment-ledger.ts', '../notifications/receipt.js'],
+    ['src/messaging/outbox.ts', '../notifications/receipt.js'],
     ['src/orders/order-content.ts', '../payments/providers/payment-provider.js'],
   ])('in %s when it imports %s', async (file, imported) => {
     expect(await brokenRules(file, `import '${imported}';`)).toContain('import-x/no-restricted-paths');

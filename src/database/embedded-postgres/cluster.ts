@@ -46,8 +46,11 @@ export interface Cluster {
 /** Inside `data`, so that one rename puts a cluster and its password in place. */
 const PASSWORD_FILE = 'embedded-postgres.password';
 
-/** What may lie in a directory that has no cluster yet: drafts of a start that was killed, and a volume's `lost+found`. */
-const OURS = /^(postgres\.log(\.old)?|binaries-.*|initdb-.*|lost\+found)$/;
+/**
+ * What may lie in a directory that has no cluster yet: drafts of a start that was killed, the service's mails where
+ * somebody has removed the cluster, and a volume's `lost+found`.
+ */
+const OURS = /^(postgres\.log(\.old)?|binaries-.*|initdb-.*|mail|lost\+found)$/;
 
 /** The directory meant by the setting; nothing is made yet. Links in it are followed as far as it exists. */
 export async function resolveCluster(setting: string | undefined, account: Account | undefined): Promise<Cluster> {

@@ -37,6 +37,7 @@ describe('settings that nobody made', () => {
         seedDemoTenants: true,
       },
       idempotency: { retention: 86_400_000, wait: 2_000, lease: 30_000, cleanupInterval: 60_000 },
+      notifications: { smtpUrl: undefined },
       payments: {
         providerTimeout: 10_000,
         reconciliationInterval: 30_000,
@@ -68,7 +69,7 @@ describe('settings that nobody made', () => {
         'RECONCILIATION_GIVE_UP',
       ],
       ...['STRIPE_SECRET_KEY', 'STRIPE_API_BASE', 'STRIPE_WEBHOOK_SECRET', 'BANK_API_BASE'],
-      ...['SANDBOX_PORT', 'SANDBOX_DATABASE_URL'],
+      ...['SANDBOX_PORT', 'SANDBOX_DATABASE_URL', 'SMTP_URL'],
     ];
 
     expect(loadSettings(Object.fromEntries(names.map((name) => [name, ''])))).toEqual(loadSettings({}));
@@ -128,6 +129,15 @@ describe('a setting', () => {
       ({ payments }) => payments.bankApiBase,
       'https://gate:key@bank.example/api',
     ],
+    ...[
+      'smtp://127.0.0.1:1025',
+      'smtps://me%40shop.example:p%40ss@mail.example',
+      'smtp://[::1]:25/?from=receipts@shop.example&requireTLS=true',
+    ].map((url): [Variables, (settings: Settings) => unknown, unknown] => [
+      { SMTP_URL: url },
+      ({ notifications }) => notifications.smtpUrl,
+      url,
+    ]),
     [{ SANDBOX_PORT: '0' }, ({ payments }) => payments.sandbox.port, 0],
     [{ SANDBOX_DATABASE_URL: URL_WITH_SECRET }, ({ payments }) => payments.sandbox.databaseUrl, URL_WITH_SECRET],
   ];
@@ -173,6 +183,11 @@ describe('a setting', () => {
       { BANK_API_BASE },
       'BANK_API_BASE',
     ]),
+    ...[
+      ...['mail.example:25', 'http://mail.example', 'smtp://', 'smtp:///path', 'smtp://mail.example/inbox'],
+      ...['smtp://mail.example:99999', 'smtp://me:100%@mail.example', 'smtp://mail.example?logger=true'],
+      ...['smtp://mail.example?from=a@b.example%0ABcc:c@d.example', 'smtp://mail.example?requireTLS=yes'],
+    ].map((SMTP_URL): [Variables, string] => [{ SMTP_URL }, 'SMTP_URL']),
     [{ SANDBOX_PORT: '65536' }, 'SANDBOX_PORT'],
     [{ SANDBOX_DATABASE_URL: 'mysql://db' }, 'SANDBOX_DATABASE_URL'],
   ])('that is not valid stops the start and is named: %j', (variables, name) => {
@@ -240,6 +255,7 @@ describe('a start that is refused', () => {
     STRIPE_WEBHOOK_SECRET: 'whsec_hunter8 ',
     BANK_API_BASE: 'https://root:hunter9@bank.example/?key=hunter9',
     SANDBOX_DATABASE_URL: 'mysql://root:hunter10@db/sandbox',
+    SMTP_URL: 'smtp://root:hunter11@mail.example?pool=hunter11',
   };
 
   it('lists every fault at once, each on a line of its own', () => {
