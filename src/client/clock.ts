@@ -43,10 +43,14 @@ export class Timekeeper {
     return server === undefined ? undefined : server - this.local();
   }
 
-  /** Learns from an answer's `Date` (RFC 9110, section 6.6.1). */
+  /**
+   * Learns from an answer's `Date` (RFC 9110, section 6.6.1). An earlier one than expected is ignored: it is from a cache,
+   * or rounded down, and would make intents younger than they are.
+   */
   hear(headers: Headers): void {
     const time = parseHttpDate(headers.get('date') ?? '', this.local());
-    if (time !== undefined) this.server = { time, elapsed: this.elapsed() };
+    if (time === undefined || time < (this.atServer() ?? -Infinity)) return;
+    this.server = { time, elapsed: this.elapsed() };
   }
 
   private elapsed(): number {

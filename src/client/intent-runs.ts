@@ -68,6 +68,7 @@ export class IntentRuns {
     concurrency: number;
   }): AsyncGenerator<Outcome> {
     const { intents, damaged } = await this.options.store.list();
+    await this.askTheTime(intents, signal);
     for (const entry of damaged) yield { status: 'damaged', damaged: entry };
     const waiting = intents.filter(({ key }) => !this.running.has(key));
     const stop = new AbortController();
@@ -102,6 +103,16 @@ export class IntentRuns {
       await Promise.allSettled(underway.values());
       for (const key of underway.keys()) this.running.delete(key);
     }
+  }
+
+  /** Where this machine's clock was changed since an intent was stored, the server's tells how old it is. */
+  private async askTheTime(intents: readonly Intent[], signal: AbortSignal | undefined): Promise<void> {
+    const comparable = intents.find(({ serverOffsetMs }) => serverOffsetMs !== undefined);
+    if (!comparable || this.time.atServer() !== undefined) return;
+    const path = `/v1/idempotency-keys/${encodeURIComponent(comparable.key)}`;
+    const call = { operation: 'getIdempotencyKey', method: 'GET', path, headers: {}, expected: anything, signal };
+    // Whatever is wrong is met again with the intents themselves.
+    await send(call, { ...this.options, maxAttempts: 1 }, this.time).catch(() => undefined);
   }
 
   /** Forgets an intent whose outcome somebody found out otherwise. */

@@ -80,22 +80,22 @@ export class OrdersClient {
   }
 
   /** Give the order an `externalRef`: it protects even after the key has expired. */
-  createOrder(order: NewOrder, options?: KeyedOptions): Promise<Order> {
+  async createOrder(order: NewOrder, options?: KeyedOptions): Promise<Order> {
     return this.keyed('createOrder', 'POST', '/v1/orders', order, options);
   }
 
   /** Charges the order's total. A decline is a `RefusedError` with code `payment-declined`. */
-  payOrder(orderId: string, payment: NewPayment, options?: KeyedOptions): Promise<Payment> {
+  async payOrder(orderId: string, payment: NewPayment, options?: KeyedOptions): Promise<Payment> {
     return this.keyed('payOrder', 'POST', `/v1/orders/${segment(orderId)}/payments`, payment, options);
   }
 
   /** Gives `amount` back, or all that is left. A `reference` protects even after the key has expired. */
-  refundPayment(paymentId: string, refund: NewRefund = {}, options?: KeyedOptions): Promise<Refund> {
+  async refundPayment(paymentId: string, refund: NewRefund = {}, options?: KeyedOptions): Promise<Refund> {
     return this.keyed('refundPayment', 'POST', `/v1/payments/${segment(paymentId)}/refunds`, refund, options);
   }
 
   /** Replaces the members that are given, if the order still has the version. */
-  updateOrder(orderId: string, changes: OrderChanges, options: UpdateOptions): Promise<Order> {
+  async updateOrder(orderId: string, changes: OrderChanges, options: UpdateOptions): Promise<Order> {
     const path = `/v1/orders/${segment(orderId)}`;
     const headers = ifMatch(options);
     if (options.keyed || options.key !== undefined) {
@@ -105,13 +105,13 @@ export class OrdersClient {
   }
 
   /** Creates the order under an id of the caller's choice (any UUID); with a version, replaces it. */
-  putOrder(orderId: string, order: NewOrder, options: VersionOptions = {}): Promise<Order> {
+  async putOrder(orderId: string, order: NewOrder, options: VersionOptions = {}): Promise<Order> {
     const path = `/v1/orders/${segment(orderId)}`;
     return this.natural('putOrder', 'PUT', path, ORDER, options, { body: order, headers: ifMatch(options) });
   }
 
   /** Creates or replaces the order with that business key. */
-  putOrderByExternalRef(externalRef: string, order: NewOrder, options: VersionOptions = {}): Promise<Order> {
+  async putOrderByExternalRef(externalRef: string, order: NewOrder, options: VersionOptions = {}): Promise<Order> {
     const path = `/v1/orders/by-external-ref/${segment(externalRef)}`;
     return this.natural('putOrderByExternalRef', 'PUT', path, ORDER, options, {
       body: order,
@@ -120,26 +120,26 @@ export class OrdersClient {
   }
 
   /** Also when it is cancelled already. */
-  cancelOrder(orderId: string, options: VersionOptions = {}): Promise<Order> {
+  async cancelOrder(orderId: string, options: VersionOptions = {}): Promise<Order> {
     const content = { body: { status: 'cancelled' }, headers: ifMatch(options) };
     return this.natural('cancelOrder', 'PUT', `/v1/orders/${segment(orderId)}/status`, ORDER, options, content);
   }
 
   /** Resolves as well when a repeat finds it gone: an earlier attempt may have been what removed it. */
-  deleteOrder(orderId: string, options: VersionOptions = {}): Promise<void> {
+  async deleteOrder(orderId: string, options: VersionOptions = {}): Promise<void> {
     const content = { headers: ifMatch(options) };
     return this.natural('deleteOrder', 'DELETE', `/v1/orders/${segment(orderId)}`, gone, options, content);
   }
 
-  getOrder(orderId: string, options: CallOptions = {}): Promise<Order> {
+  async getOrder(orderId: string, options: CallOptions = {}): Promise<Order> {
     return this.get('getOrder', `/v1/orders/${segment(orderId)}`, ORDER, options);
   }
 
-  getPayment(paymentId: string, options: CallOptions = {}): Promise<Payment> {
+  async getPayment(paymentId: string, options: CallOptions = {}): Promise<Payment> {
     return this.get('getPayment', `/v1/payments/${segment(paymentId)}`, PAYMENT, options);
   }
 
-  getRefund(refundId: string, options: CallOptions = {}): Promise<Refund> {
+  async getRefund(refundId: string, options: CallOptions = {}): Promise<Refund> {
     return this.get('getRefund', `/v1/refunds/${segment(refundId)}`, REFUND, options);
   }
 
@@ -182,7 +182,7 @@ export class OrdersClient {
    * A route of a fork's own. With `keyed` it is an intent like the others. Without, GET, PUT and DELETE are repeated, and
    * POST and PATCH are sent once only.
    */
-  request(
+  async request(
     method: string,
     path: string,
     options: KeyedOptions & { body?: unknown; keyed?: boolean } = {},

@@ -2,7 +2,7 @@ import { type Answer, attempt, NoAnswer, type WireRequest } from './attempt.js';
 import type { Timekeeper } from './clock.js';
 import {
   CallAbortedError,
-  OrdersClientError,
+  type OrdersClientError,
   OutcomeUnknownError,
   RefusedError,
   RetentionPassedError,

@@ -57,7 +57,7 @@ export class ClientRuns {
         stdio: ['ignore', 'inherit', 'pipe'],
       }));
       let printed = '';
-      child.stderr!.setEncoding('utf8').on('data', (text: string) => (printed += text));
+      child.stderr.setEncoding('utf8').on('data', (text: string) => (printed += text));
       const ended = once(child, 'close') as Promise<[number | null, string | null]>;
       const killAfter = killAfterMs.shift();
       const stop = new AbortController();

@@ -36,6 +36,9 @@ describe('lint fails', () => {
     ['src/idempotency/recent-keys.ts', '../messaging/outbox.js'],
     ['src/idempotency/recent-keys.ts', '../operations/drain.js'],
     ['src/orders/order-content.ts', '../payments/providers/payment-provider.js'],
+    ['src/client/waiting.ts', '../config/duration.js'],
+    ['src/client/waiting.ts', '../http/problem.js'],
+    ['src/orders/order-content.ts', '../client/index.js'],
   ])('in %s when it imports %s', async (file, imported) => {
     expect(await brokenRules(file, `import '${imported}';`)).toContain('import-x/no-restricted-paths');
   });

@@ -7,7 +7,7 @@ import {
   type OrdersClientOptions,
   type SettledOutcome,
 } from '../../../src/client/index.js';
-import { ScriptedServer, type Script, sendJson } from '../../support/scripted-server.js';
+import { type ScriptedServer, type Script, sendJson } from '../../support/scripted-server.js';
 
 export const NEW_ORDER = { currency: 'EUR', items: [{ sku: 'tea', quantity: 2, unitAmount: 450 }] };
 
@@ -24,9 +24,16 @@ export const ORDER: Order = {
   updatedAt: '2026-11-29T20:11:41.698Z',
 };
 
+/** As the servers of the tests say, whose dates are real ones. */
+export const NOW = Math.floor(Date.now() / 1_000) * 1_000;
+
+export function ago(ms: number): string {
+  return new Date(NOW - ms).toISOString();
+}
+
 /** A clock that goes only when it is told to, and that a test sets as it likes. */
 export class SetClock implements Clock {
-  wall = Date.UTC(2026, 10, 30, 12);
+  wall = NOW;
   elapsed = 0;
 
   now(): number {
