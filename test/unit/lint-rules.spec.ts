@@ -40,6 +40,9 @@ describe('lint fails', () => {
     ['src/payments/payment-ledger.ts', '../notifications/receipt.js'],
     ['src/messaging/outbox.ts', '../notifications/receipt.js'],
     ['src/orders/order-content.ts', '../payments/providers/payment-provider.js'],
+    ['src/client/waiting.ts', '../config/duration.js'],
+    ['src/client/waiting.ts', '../http/problem.js'],
+    ['src/orders/order-content.ts', '../client/index.js'],
   ])('in %s when it imports %s', async (file, imported) => {
     expect(await brokenRules(file, `import '${imported}';`)).toContain('import-x/no-restricted-paths');
   });
