@@ -1,4 +1,4 @@
-import { type DynamicModule, Module } from '@nestjs/common';
+import { type DynamicModule, Module, type Provider } from '@nestjs/common';
 import { APP_FILTER, APP_INTERCEPTOR, APP_PIPE } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
 import type { Settings } from './config/settings.js';
@@ -8,10 +8,12 @@ import { ProblemFilter } from './http/problem.filter.js';
 import { ValidationPipe } from './http/validation.pipe.js';
 import { IdempotencyInterceptor } from './idempotency/idempotency.interceptor.js';
 import { IdempotencyModule } from './idempotency/idempotency.module.js';
-import { MESSAGING_DEFAULTS } from './messaging/messaging.options.js';
+import { Consumers } from './messaging/consumers.js';
+import { MESSAGING_DEFAULTS, MESSAGING_OPTIONS, type MessagingOptions } from './messaging/messaging.options.js';
 import { MessagingModule } from './messaging/messaging.module.js';
 import { EventTransport } from './messaging/transports/event-transport.js';
 import { LocalTransport } from './messaging/transports/local-transport.js';
+import { RabbitMqTransport } from './messaging/transports/rabbitmq/rabbitmq-transport.js';
 import { OperationsModule } from './operations/operations.module.js';
 import { OrdersModule } from './orders/orders.module.js';
 import { PaymentsModule } from './payments/payments.module.js';
@@ -25,7 +27,8 @@ export class AppModule {
   static forRoot(settings: Settings, databaseUrl: string, providers: ProviderAccess): DynamicModule {
     const { poolSize } = settings.database;
     const { reconciliationInterval, giveUp } = settings.payments;
-    const { retention, wait, lease, cleanupInterval } = settings.idempotency;
+    const { wait, lease } = settings.idempotency;
+    const { broker, ...retention } = settings.messaging;
     return {
       module: AppModule,
       imports: [
@@ -35,16 +38,10 @@ export class AppModule {
         TenantsModule,
         IdempotencyModule.forRoot({
           tenantOf: (request) => callerOf(request).tenantId,
-          retention,
-          wait,
-          lease,
-          cleanupInterval,
+          ...settings.idempotency,
           poolSize,
         }),
-        MessagingModule.forRoot(
-          { ...MESSAGING_DEFAULTS, ...settings.messaging },
-          { provide: EventTransport, useClass: LocalTransport },
-        ),
+        MessagingModule.forRoot({ ...MESSAGING_DEFAULTS, ...retention }, transportOf(broker)),
         OrdersModule,
         PaymentsModule.forRoot({ reconciliationInterval, giveUp, lease }, providers),
         OperationsModule,
@@ -57,4 +54,14 @@ export class AppModule {
       ],
     };
   }
+}
+
+/** Where events go: to the consumers of this process, or to the broker. */
+function transportOf(broker: Settings['messaging']['broker']): Provider {
+  if (!broker) return { provide: EventTransport, useClass: LocalTransport };
+  return {
+    provide: EventTransport,
+    inject: [Consumers, MESSAGING_OPTIONS],
+    useFactory: (consumers: Consumers, options: MessagingOptions) => new RabbitMqTransport(consumers, options, broker),
+  };
 }

@@ -5,6 +5,7 @@ import { Test } from '@nestjs/testing';
 import { AppModule } from '../../src/app.module.js';
 import { loadSettings } from '../../src/config/settings.js';
 import { APP_OPTIONS, configureApp } from '../../src/configure-app.js';
+import { MESSAGING_DEFAULTS, MESSAGING_OPTIONS, type MessagingOptions } from '../../src/messaging/messaging.options.js';
 import { createLogger } from '../../src/operations/logger.js';
 import { providerAccess } from '../../src/payments/provider-access.js';
 import { DEMO_TENANTS } from '../../src/tenants/demo-tenants.js';
@@ -23,6 +24,8 @@ export interface TestParts extends Pick<ModuleMetadata, 'controllers' | 'provide
   readonly databaseUrl?: string;
   /** Where the stand-in of the providers is. */
   readonly sandboxUrl?: string;
+  /** Other times of messaging than those of production. */
+  readonly messaging?: Partial<MessagingOptions>;
 }
 
 /** The service in this process, made as `main.ts` makes it, with the demo tenants, on a database of its own. */
@@ -44,11 +47,16 @@ export class TestApp {
     const settings = loadSettings({ LOG_LEVEL: 'fatal', DATABASE_URL: databaseUrl, ...environment });
     const { controllers } = parts;
     const providers = providerAccess(settings.payments, parts.sandboxUrl ?? NOWHERE);
-    const module = await Test.createTestingModule({
+    const building = Test.createTestingModule({
       imports: [AppModule.forRoot(settings, databaseUrl, providers)],
       ...(controllers && { controllers }),
       ...(parts.providers && { providers: parts.providers }),
-    }).compile();
+    });
+    if (parts.messaging) {
+      const options = { ...MESSAGING_DEFAULTS, ...settings.messaging, ...parts.messaging };
+      building.overrideProvider(MESSAGING_OPTIONS).useValue(options);
+    }
+    const module = await building.compile();
     const app = module.createNestApplication<NestExpressApplication>({
       ...APP_OPTIONS,
       logger: createLogger(settings.logLevel),

@@ -1,8 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import { DatabaseUnavailableError, OutcomeUnknownError } from '../../database/database.errors.js';
-import { isPassingFailure } from '../../database/sql-state.js';
 import { Consumers } from '../consumers.js';
 import { EventRefusedError, EventTransport, type OutgoingEvent, TransportUnavailableError } from './event-transport.js';
+import { isPassing } from './is-passing.js';
 
 /**
  * Hands events to the consumers of this process, without a broker between. The guarantees are the same, and by the same
@@ -45,9 +44,4 @@ export class LocalTransport extends EventTransport {
   async stop(): Promise<void> {
     // The relay waits for what it has handed over.
   }
-}
-
-/** Says nothing about the event: the database was away. */
-function isPassing(error: unknown): boolean {
-  return error instanceof DatabaseUnavailableError || error instanceof OutcomeUnknownError || isPassingFailure(error);
 }
