@@ -279,8 +279,7 @@ function settingsFrom(env: Environment): Settings {
     messaging: {
       eventRetention: env.EVENT_RETENTION,
       inboxRetention: env.INBOX_RETENTION,
-      broker:
-        env.EVENTS_TRANSPORT === 'rabbitmq' ? { url: env.RABBITMQ_URL!, prefix: env.RABBITMQ_PREFIX } : undefined,
+      broker: env.EVENTS_TRANSPORT === 'rabbitmq' ? { url: env.RABBITMQ_URL!, prefix: env.RABBITMQ_PREFIX } : undefined,
     },
     payments: {
       providerTimeout: env.PROVIDER_TIMEOUT,

@@ -24,7 +24,7 @@ export interface TestParts extends Pick<ModuleMetadata, 'controllers' | 'provide
   readonly databaseUrl?: string;
   /** Where the stand-in of the providers is. */
   readonly sandboxUrl?: string;
-  /** Other times of messaging than those of production. */
+  /** Times of messaging in place of the service's own. */
   readonly messaging?: Partial<MessagingOptions>;
 }
 
@@ -47,16 +47,14 @@ export class TestApp {
     const settings = loadSettings({ LOG_LEVEL: 'fatal', DATABASE_URL: databaseUrl, ...environment });
     const { controllers } = parts;
     const providers = providerAccess(settings.payments, parts.sandboxUrl ?? NOWHERE);
-    const building = Test.createTestingModule({
+    const module = await Test.createTestingModule({
       imports: [AppModule.forRoot(settings, databaseUrl, providers)],
       ...(controllers && { controllers }),
       ...(parts.providers && { providers: parts.providers }),
-    });
-    if (parts.messaging) {
-      const options = { ...MESSAGING_DEFAULTS, ...settings.messaging, ...parts.messaging };
-      building.overrideProvider(MESSAGING_OPTIONS).useValue(options);
-    }
-    const module = await building.compile();
+    })
+      .overrideProvider(MESSAGING_OPTIONS)
+      .useValue({ ...MESSAGING_DEFAULTS, ...settings.messaging, ...parts.messaging })
+      .compile();
     const app = module.createNestApplication<NestExpressApplication>({
       ...APP_OPTIONS,
       logger: createLogger(settings.logLevel),

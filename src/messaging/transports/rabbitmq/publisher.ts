@@ -5,6 +5,7 @@ import type { Topology } from './topology.js';
 
 /** After which a broker that has not confirmed is held to be gone: blackholed connections close by themselves only much later. */
 const CONFIRMED_WITHIN = 5_000;
+const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Tells a returned message from another publication of the same one. */
 const PUBLICATION = 'publication';
@@ -56,7 +57,12 @@ export class Publisher {
     if (!channel || !this.isReady) throw new TransportUnavailableError('The broker is not there, or takes nothing');
     const number = ++this.published;
     const { promise, resolve, reject } = withResolvers();
-    const timer = this.giveUpAt(deadline, reject);
+    const late = setTimeout(
+      () => reject(new TransportUnavailableError('The broker has not confirmed in time')),
+      Math.min(deadline - performance.now(), LONGEST_TIMER),
+    );
+    // Whoever waits may have less time than this: the connection is given up all the same, and then all confirms fail.
+    const gone = setTimeout(() => this.connection.drop('The broker has not confirmed in time'), CONFIRMED_WITHIN);
     try {
       channel.publish(
         exchange,
@@ -64,18 +70,17 @@ export class Publisher {
         content,
         { ...properties, persistent: true, mandatory: true, headers: { ...properties.headers, [PUBLICATION]: number } },
         (error: Error | null) => {
+          clearTimeout(gone);
           const failure = this.failureOf(number, error);
           if (failure) reject(failure);
           else resolve();
         },
       );
-      await promise;
     } catch (error) {
-      if (error instanceof EventRefusedError || error instanceof TransportUnavailableError) throw error;
-      throw new TransportUnavailableError(String(error), { cause: error }); // the channel closed a moment ago
-    } finally {
-      clearTimeout(timer);
+      clearTimeout(gone);
+      reject(new TransportUnavailableError(String(error), { cause: error })); // the channel closed a moment ago
     }
+    await promise.finally(() => clearTimeout(late));
   }
 
   private async begin(model: ChannelModel): Promise<void> {
@@ -89,17 +94,6 @@ export class Publisher {
     });
     await this.topology.declare(channel);
     this.channel = channel;
-  }
-
-  private giveUpAt(deadline: number, reject: (error: Error) => void): NodeJS.Timeout {
-    const remaining = deadline - performance.now();
-    return setTimeout(
-      () => {
-        reject(new TransportUnavailableError('The broker has not confirmed in time'));
-        if (remaining >= CONFIRMED_WITHIN) this.connection.drop('The broker has not confirmed in time');
-      },
-      Math.min(remaining, CONFIRMED_WITHIN),
-    );
   }
 
   /** A message that no queue wants is returned *and then acknowledged*. */
