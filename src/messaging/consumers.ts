@@ -30,7 +30,8 @@ export class Consumers implements OnModuleInit {
 
   /** @throws Error when two consumers have one name: each would take the other's messages for its own */
   onModuleInit(): void {
-    for (const { instance } of this.discovery.getProviders()) {
+    // A provider may be there under several tokens.
+    for (const instance of new Set(this.discovery.getProviders().map((provider) => provider.instance as unknown))) {
       if (typeof instance !== 'object' || instance === null) continue;
       const prototype = Object.getPrototypeOf(instance) as Record<string, EventHandler> | null;
       for (const name of prototype ? this.scanner.getAllMethodNames(prototype) : []) {

@@ -48,13 +48,13 @@ export class DeadEvents {
 
   /** @returns whether there is such a dead event */
   async decide(id: string, action: DeadEventAction): Promise<boolean> {
-    const event = (await this.list()).find((dead) => dead.id === id);
+    const event = (await this.list()).find((dead) => dead.id === id.toLowerCase());
     if (!event) return false;
     const { tenantId } = event;
     const changed = await this.unitOfWork.run(tenantId, (transaction) =>
       transaction.query(
         `UPDATE outbox SET ${ACTIONS[action]} WHERE tenant_id = $1 AND id = $2 AND dead_at IS NOT NULL RETURNING 1`,
-        [tenantId, id],
+        [tenantId, event.id],
       ),
     );
     return changed.length > 0;

@@ -18,6 +18,20 @@ export interface LoggedEvent {
   readonly position: string;
 }
 
+/** A page of the log. */
+export interface LogPage {
+  readonly events: readonly LoggedEvent[];
+  /** Where to go on; see {@link CURSOR}. */
+  readonly cursor: string;
+}
+
+/**
+ * How a place in the log is written: the position of the last event read and, where that is a higher one, the position
+ * up to which events had been removed when the reader began. Without it, who begins with what was kept from older times
+ * would be told on the next page that events behind it are gone, and after beginning anew again.
+ */
+export const CURSOR = /^(\d{1,18})(?:-(\d{1,18}))?$/;
+
 /**
  * A tenant's events in an order that a reader can follow without missing one.
  *
@@ -33,15 +47,20 @@ export class EventLog {
   /**
    * Events behind `after`, oldest first.
    *
-   * @param after a position; undefined: from the oldest event that is kept
+   * @param after a {@link CURSOR}; undefined: from the oldest event that is kept
    * @throws Problem `cursor-expired` when events behind that position are not kept any more
    */
-  async read(tenantId: string, after: string | undefined, limit: number, subject?: string): Promise<LoggedEvent[]> {
+  async read(tenantId: string, after: string | undefined, limit: number, subject?: string): Promise<LogPage> {
+    const [, position = '0', known] = (after === undefined ? null : CURSOR.exec(after)) ?? [];
+    // Looked at before the page: what is removed from here on, this reader may miss.
+    const removed = after === undefined ? await this.trimmed(tenantId) : (known ?? position);
     for (;;) {
-      const page = await this.page(tenantId, after ?? '0', limit, subject);
+      const events = await this.page(tenantId, position, limit, subject);
       // Looked at behind the page: what was removed before the page was read has moved the mark before.
-      if (after !== undefined) await this.refuseExpired(tenantId, after);
-      if (page.length === limit || (await this.place(tenantId)) === 0) return page;
+      if (after !== undefined) this.refuseExpired(await this.trimmed(tenantId), removed);
+      if (events.length < limit && (await this.place(tenantId)) > 0) continue;
+      const last = events.at(-1)?.position ?? position;
+      return { events, cursor: BigInt(removed) > BigInt(last) ? `${last}-${removed}` : last };
     }
   }
 
@@ -80,14 +99,16 @@ export class EventLog {
     });
   }
 
-  private async refuseExpired(tenantId: string, after: string): Promise<void> {
-    const rows = await this.unitOfWork.read(tenantId, (manager) =>
-      manager.query<unknown[]>('SELECT 1 FROM outbox_heads WHERE tenant_id = $1 AND trimmed > $2::bigint', [
-        tenantId,
-        after,
-      ]),
+  /** Up to which position events may have been removed. */
+  private async trimmed(tenantId: string): Promise<string> {
+    const [head] = await this.unitOfWork.read(tenantId, (manager) =>
+      manager.query<{ trimmed: string }[]>('SELECT trimmed FROM outbox_heads WHERE tenant_id = $1', [tenantId]),
     );
-    if (rows.length === 0) return;
+    return head?.trimmed ?? '0';
+  }
+
+  private refuseExpired(trimmed: string, known: string): void {
+    if (BigInt(trimmed) <= BigInt(known)) return;
     throw new Problem(CursorExpired, 'Events behind this cursor are older than they are kept.');
   }
 

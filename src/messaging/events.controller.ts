@@ -9,7 +9,7 @@ import { Optional } from '../http/request-model.js';
 import { UUID } from '../http/uuid-param.pipe.js';
 import { CurrentTenant } from '../tenants/current-tenant.decorator.js';
 import { CloudEvent, EVENT_EXAMPLE, toCloudEvent } from './cloud-event.js';
-import { EventLog } from './event-log.js';
+import { CURSOR, EventLog } from './event-log.js';
 import { CursorExpired } from './event.problems.js';
 
 class EventsQuery extends PageQuery {
@@ -48,11 +48,8 @@ export class EventsController {
   @ApiProblems(ValidationFailed, CursorExpired, OutcomeUnknown) // to read gives events their places, which is a commit
   async list(@CurrentTenant() tenantId: string, @Query() query: EventsQuery): Promise<EventPage> {
     const [after] = positionOf(query, 1) ?? [];
-    if (after !== undefined && !/^\d{1,18}$/.test(after)) throw foreignCursor();
-    const events = await this.log.read(tenantId, after, limitOf(query), query.subject?.toLowerCase());
-    return {
-      data: events.map(toCloudEvent),
-      nextCursor: encodeCursor([events.at(-1)?.position ?? after ?? '0']),
-    };
+    if (after !== undefined && !CURSOR.test(after)) throw foreignCursor();
+    const { events, cursor } = await this.log.read(tenantId, after, limitOf(query), query.subject?.toLowerCase());
+    return { data: events.map(toCloudEvent), nextCursor: encodeCursor([cursor]) };
   }
 }

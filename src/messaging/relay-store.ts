@@ -5,8 +5,12 @@ const MOST_OF_ONE = 20;
 /** Aggregates that are taken at once. */
 const MOST_AGGREGATES = 50;
 /** Attempts begun and not ended after which an event is held to be what kills its relays. */
-const MOST_BROKEN_OFF = 10;
+export const MOST_BROKEN_OFF = 10;
+/** As many after which it is tried alone. A relay that dies leaves its whole batch so: alone, it shows which it was. */
+export const SUSPICIOUS = 2;
 const LONGEST_DELAY = 300_000;
+/** Characters of what is kept of a reason. */
+const LONGEST_REASON = 2_000;
 
 /** An event that a relay has taken. */
 export interface TakenEvent {
@@ -41,15 +45,17 @@ export function freeHeadsStatement(tenantId: string): Statement {
   return {
     text: `
       WITH RECURSIVE heads AS (
-        (SELECT aggregateid, id, available_at, lease_until, dead_at FROM outbox
+        (SELECT aggregateid, id, available_at, lease_until, dead_at, attempts_started - attempts_finished AS broken_off
+         FROM outbox
          WHERE tenant_id = $1 AND published_at IS NULL
          ORDER BY aggregateid, aggregateversion LIMIT 1)
         UNION ALL
         SELECT next.* FROM heads CROSS JOIN LATERAL (
-          SELECT o.aggregateid, o.id, o.available_at, o.lease_until, o.dead_at FROM outbox o
+          SELECT o.aggregateid, o.id, o.available_at, o.lease_until, o.dead_at, o.attempts_started - o.attempts_finished
+          FROM outbox o
           WHERE o.tenant_id = $1 AND o.published_at IS NULL AND o.aggregateid > heads.aggregateid
           ORDER BY o.aggregateid, o.aggregateversion LIMIT 1) next)
-      SELECT id FROM heads
+      SELECT id, broken_off AS "brokenOff" FROM heads
       WHERE dead_at IS NULL AND coalesce(lease_until, '-infinity') <= statement_timestamp()
         AND coalesce(available_at, '-infinity') <= statement_timestamp()
       LIMIT ${MOST_AGGREGATES}`,
@@ -73,15 +79,21 @@ export function lockHeadsStatement(tenantId: string, ids: readonly string[]): St
   };
 }
 
-/** What stands at the front of those aggregates, in the order of versions. */
+/**
+ * What stands at the front of those aggregates, in the order of versions, up to the first that is not free: one that was
+ * skipped and is tried again may stand before a dead one, which is not to be passed by with those behind it.
+ */
 export function frontStatement(tenantId: string, aggregateIds: readonly string[]): Statement {
   return {
     text: `
       SELECT front.id FROM unnest($2::uuid[]) AS aggregate CROSS JOIN LATERAL (
-        SELECT id, dead_at, aggregateversion FROM outbox
-        WHERE tenant_id = $1 AND aggregateid = aggregate AND published_at IS NULL
-        ORDER BY aggregateversion LIMIT ${MOST_OF_ONE}) front
-      WHERE front.dead_at IS NULL`,
+        SELECT id, bool_and(dead_at IS NULL AND coalesce(lease_until, '-infinity') <= statement_timestamp()
+          AND coalesce(available_at, '-infinity') <= statement_timestamp()) OVER (ORDER BY aggregateversion) AS is_free
+        FROM (
+          SELECT id, aggregateversion, dead_at, lease_until, available_at FROM outbox
+          WHERE tenant_id = $1 AND aggregateid = aggregate AND published_at IS NULL
+          ORDER BY aggregateversion LIMIT ${MOST_OF_ONE}) AS first) AS front
+      WHERE front.is_free`,
     values: [tenantId, aggregateIds],
   };
 }
@@ -96,7 +108,7 @@ export function takeStatement(tenantId: string, ids: readonly string[], token: s
       UPDATE outbox SET
         lease_token = $3, lease_until = statement_timestamp() + $4::float8 * interval '1 millisecond',
         attempts_started = attempts_started + 1
-      WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
+      WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND published_at IS NULL AND dead_at IS NULL
       RETURNING id, type, aggregateid AS subject, aggregateversion AS "aggregateVersion", created_at AS time,
         payload AS data, attempts_finished AS "attemptsFinished"`,
     values: [tenantId, ids, token, lease],
@@ -148,7 +160,7 @@ export function refusedStatement(
         dead_at = CASE WHEN attempts_finished + 1 >= $6 THEN statement_timestamp() END,
         dead_reason = $4
       WHERE tenant_id = $1 AND id = $2 AND lease_token = $3 AND published_at IS NULL`,
-    values: [tenantId, id, token, reason, firstDelay, attempts],
+    values: [tenantId, id, token, storable(reason), firstDelay, attempts],
   };
 }
 
@@ -160,4 +172,9 @@ export function giveBackEventsStatement(tenantId: string, ids: readonly string[]
       WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND lease_token = $3 AND published_at IS NULL`,
     values: [tenantId, ids, token],
   };
+}
+
+/** Postgres takes no NUL, and what refuses the reason would refuse the marks of the whole batch. */
+function storable(reason: string): string {
+  return reason.replaceAll('\0', '').slice(0, LONGEST_REASON);
 }

@@ -18,8 +18,10 @@ import {
   frontStatement,
   giveBackEventsStatement,
   lockHeadsStatement,
+  MOST_BROKEN_OFF,
   publishedStatement,
   refusedStatement,
+  SUSPICIOUS,
   type TakenEvent,
   takeStatement,
   TENANTS_WITH_EVENTS,
@@ -84,25 +86,35 @@ export class Relay implements OnApplicationBootstrap, BeforeApplicationShutdown 
   async run(): Promise<number> {
     if (!this.transport.isReady) throw new TransportUnavailableError('The transport is not ready');
     let published = 0;
-    for (const { tenant_id: tenantId } of await this.acrossTenants.query<{ tenant_id: string }>(TENANTS_WITH_EVENTS)) {
-      for (let batch = await this.take(tenantId); batch && !this.stopping; batch = await this.take(tenantId)) {
-        const deliveries = await this.deliver(batch);
-        await this.mark(batch, deliveries);
-        published += deliveries.published.length;
-        if (deliveries.unavailable) throw deliveries.unavailable;
-      }
-    }
+    for (let round = await this.round(); round.taken > 0; round = await this.round()) published += round.published;
     return published;
+  }
+
+  /** A batch of each tenant: none waits until another has nothing more. */
+  private async round(): Promise<{ readonly taken: number; readonly published: number }> {
+    let taken = 0;
+    let published = 0;
+    for (const { tenant_id: tenantId } of await this.acrossTenants.query<{ tenant_id: string }>(TENANTS_WITH_EVENTS)) {
+      if (this.stopping) break;
+      const batch = await this.take(tenantId);
+      if (!batch) continue;
+      const deliveries = await this.deliver(batch);
+      await this.mark(batch, deliveries);
+      taken += batch.events.length;
+      published += deliveries.published.length;
+      if (deliveries.unavailable) throw deliveries.unavailable;
+    }
+    return { taken, published };
   }
 
   private async work(): Promise<void> {
     while (!this.stopping) {
-      const published = await this.run().catch((error: unknown) => {
-        this.logger.warn(`relay_waits: ${String(error)}`);
-        return undefined;
-      });
-      if (published === undefined) await this.pause.longest();
-      else if (published > 0) this.pause.shorten();
+      const taken = await this.round().then(
+        (round) => round.taken,
+        (error: unknown) => void this.logger.warn(`relay_waits: ${String(error)}`),
+      );
+      if (taken === undefined) await this.pause.longest();
+      else if (taken > 0) this.pause.shorten();
       else await this.pause.next();
     }
   }
@@ -116,41 +128,39 @@ export class Relay implements OnApplicationBootstrap, BeforeApplicationShutdown 
         text,
         values = [],
       }: ReturnType<typeof takeStatement>) => transaction.query<Row>(text, values);
-      const heads = await rows<{ id: string }>(freeHeadsStatement(tenantId));
-      if (heads.length === 0) return [];
-      const ids = heads.map(({ id }) => id);
-      const dead = new Set((await rows<{ id: string }>(buryKillersStatement(tenantId, ids))).map(({ id }) => id));
-      const living = ids.filter((id) => !dead.has(id));
-      const mine = await rows<{ id: string; aggregateid: string }>(lockHeadsStatement(tenantId, living));
+      const idsOf = (found: readonly { id: string }[]) => found.map(({ id }) => id);
+      const heads = await rows<{ id: string; brokenOff: number }>(freeHeadsStatement(tenantId));
+      const killers = heads.filter(({ brokenOff }) => brokenOff >= MOST_BROKEN_OFF);
+      if (killers.length > 0) await rows(buryKillersStatement(tenantId, idsOf(killers)));
+      const { chosen, alone } = choose(heads.filter((head) => !killers.includes(head)));
+      if (chosen.length === 0) return [];
+      const mine = await rows<{ id: string; aggregateid: string }>(lockHeadsStatement(tenantId, idsOf(chosen)));
       if (mine.length === 0) return [];
       const aggregates = mine.map(({ aggregateid }) => aggregateid);
-      const front = await rows<{ id: string }>(frontStatement(tenantId, aggregates));
-      return rows<TakenEvent & Record<string, unknown>>(
-        takeStatement(
-          tenantId,
-          front.map(({ id }) => id),
-          token,
-          relayLease,
-        ),
-      );
+      const front = alone ? mine : await rows<{ id: string }>(frontStatement(tenantId, aggregates));
+      return rows<TakenEvent & Record<string, unknown>>(takeStatement(tenantId, idsOf(front), token, relayLease));
     });
     return events.length > 0 ? { tenantId, token, until: begun + relayLease * WORK_SHARE, events } : undefined;
   }
 
-  /** Aggregates side by side, and within each one event after the other. */
+  /** Aggregates side by side, as many as the transport bears, and within each one event after the other. */
   private async deliver(batch: Batch): Promise<Deliveries> {
     const deliveries: Deliveries = { published: [], refused: [] };
     const lanes = new Map<string, TakenEvent[]>();
     for (const event of [...batch.events].sort((one, other) => one.aggregateVersion - other.aggregateVersion)) {
       lanes.set(event.subject, [...(lanes.get(event.subject) ?? []), event]);
     }
-    await Promise.all([...lanes.values()].map((lane) => this.deliverLane(batch, lane, deliveries)));
+    const waiting = [...lanes.values()];
+    const deliverNext = async () => {
+      for (let lane = waiting.shift(); lane; lane = waiting.shift()) await this.deliverLane(batch, lane, deliveries);
+    };
+    await Promise.all(Array.from({ length: Math.min(this.transport.concurrency, waiting.length) }, deliverNext));
     return deliveries;
   }
 
   private async deliverLane({ tenantId, until }: Batch, lane: readonly TakenEvent[], deliveries: Deliveries) {
     for (const event of lane) {
-      if (deliveries.unavailable || performance.now() > until) return;
+      if (this.stopping || deliveries.unavailable || performance.now() > until) return;
       try {
         await this.transport.publish({ tenantId, envelope: toCloudEvent(event) }, until);
         deliveries.published.push(event.id);
@@ -174,4 +184,18 @@ export class Relay implements OnApplicationBootstrap, BeforeApplicationShutdown 
     await this.unitOfWork.run(tenantId, (transaction) => transaction.flush(statements));
     for (const { id, reason } of refused) this.logger.warn(`event_refused: ${id}: ${reason}`);
   }
+}
+
+/**
+ * Of the free heads those that are taken at once. One in the middle of which relays have ended is taken alone: they may
+ * have died of any in their batch, and those that did nothing must not be put aside with the one that did.
+ */
+function choose<Head extends { readonly brokenOff: number }>(
+  heads: readonly Head[],
+): { readonly chosen: readonly Head[]; readonly alone: boolean } {
+  const suspects = heads.filter(({ brokenOff }) => brokenOff >= SUSPICIOUS);
+  // By turns, so that neither waits for an end of the others; by chance, so that relays need not know of each other.
+  const alone = suspects.length > 0 && (suspects.length === heads.length || Math.random() < 0.5);
+  if (!alone) return { chosen: heads.filter((head) => !suspects.includes(head)), alone };
+  return { chosen: [suspects[Math.floor(Math.random() * suspects.length)]!], alone };
 }

@@ -27,6 +27,9 @@ export abstract class EventTransport {
     return true;
   }
 
+  /** How many events it is given at once. */
+  readonly concurrency: number = Number.POSITIVE_INFINITY;
+
   /** Connects, and goes on trying by itself when that fails. */
   abstract start(): Promise<void>;
 

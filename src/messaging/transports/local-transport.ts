@@ -9,6 +9,9 @@ import { isPassing } from './is-passing.js';
  */
 @Injectable()
 export class LocalTransport extends EventTransport {
+  /** Each takes a connection from the pool, for each of its consumers, and requests need some, too. */
+  override readonly concurrency = 4;
+
   constructor(private readonly consumers: Consumers) {
     super();
   }

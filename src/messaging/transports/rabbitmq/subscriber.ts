@@ -7,10 +7,11 @@ import { isPassing } from '../is-passing.js';
 import { BrokerConnection } from './broker-connection.js';
 import { HEADERS, type MessageHeaders } from './message-headers.js';
 import type { Publication, Publisher } from './publisher.js';
+import { Slots } from './slots.js';
 import type { Topology } from './topology.js';
 
-/** Messages that one consumer of this process works on at a time. */
-const PREFETCH = 10;
+/** Messages worked on at a time: each takes a connection from the pool, and requests need some, too. */
+const CONCURRENCY = 4;
 const LONGEST_REASON = 500;
 const CANCELLED_WITHIN = 1_000;
 
@@ -30,6 +31,8 @@ export class Subscriber {
   private readonly logger = new Logger(Subscriber.name);
   private readonly connection: BrokerConnection;
   private readonly working = new Set<Promise<void>>();
+  /** Of all consumers together. */
+  private readonly slots = new Slots(CONCURRENCY);
   private readonly stopping = new AbortController();
   private channel: Channel | undefined;
   private tags: string[] = [];
@@ -64,7 +67,7 @@ export class Subscriber {
       this.connection.drop('The channel was closed');
     });
     await this.topology.declare(channel);
-    await channel.prefetch(PREFETCH);
+    await channel.prefetch(CONCURRENCY);
     this.channel = channel;
     const consumes = this.consumers.all.map((consumer) =>
       channel.consume(this.topology.queueOf(consumer.consumer), (message) => this.take(channel, consumer, message)),
@@ -91,7 +94,8 @@ export class Subscriber {
   private async work(delivery: Delivery): Promise<void> {
     const { channel, consumer, message } = delivery;
     try {
-      await this.consumers.apply(consumer, headersOf(message)[HEADERS.tenantId], message.content);
+      const tenantId = headersOf(message)[HEADERS.tenantId];
+      await this.slots.run(() => this.consumers.apply(consumer, tenantId, message.content));
     } catch (error) {
       await this.putOff(delivery, error);
     }
