@@ -14,9 +14,9 @@ export const describeWithBroker = url ? describe : describe.skip;
 /** Tests that stop the broker, for everybody on it: only where it was started for them, and its node is named. */
 export const describeWithBrokerToStop = url && nodeName ? describe : describe.skip;
 
-/** Stops or starts the broker; connections are closed by it, messages stay. */
-export async function controlBroker(command: 'stop_app' | 'start_app'): Promise<void> {
-  await promisify(execFile)('rabbitmqctl', ['-n', nodeName!, command]);
+/** `stop_app`, `start_app` and the like. To stop it closes its connections; messages stay. */
+export async function controlBroker(command: string, ...args: string[]): Promise<void> {
+  await promisify(execFile)('rabbitmqctl', ['-n', nodeName!, command, ...args]);
 }
 
 /** The delays before the second and third attempt, and that a message dies of the third. */
@@ -37,6 +37,13 @@ export class TestBroker {
   static async open(consumers: readonly string[] = []): Promise<TestBroker> {
     const { connection, channel } = await channelTo(url!);
     return new TestBroker(connection, channel, consumers);
+  }
+
+  /** The same, on a new connection: the broker has closed the one before. */
+  async reopen(): Promise<TestBroker> {
+    const { connection, channel } = await channelTo(url!);
+    Object.assign(this, { connection, channel });
+    return this;
   }
 
   /** For `TestApp` and `ServiceProcess`. */

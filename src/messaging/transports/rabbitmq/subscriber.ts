@@ -13,7 +13,6 @@ import type { Topology } from './topology.js';
 /** Messages worked on at a time: each takes a connection from the pool, and requests need some, too. */
 const CONCURRENCY = 4;
 const LONGEST_REASON = 500;
-const CANCELLED_WITHIN = 1_000;
 
 /** A message in the hands of a consumer. */
 interface Delivery {
@@ -54,8 +53,10 @@ export class Subscriber {
   /** Takes no more messages, finishes those it has, then goes. What could not be finished comes again elsewhere. */
   async stop(): Promise<void> {
     this.stopping.abort();
-    await Promise.race([this.cancel(), sleep(CANCELLED_WITHIN)]);
+    await withinASecond(this.cancel());
     await Promise.all(this.working);
+    // Closing the connection alone could overtake the last acknowledgements.
+    await withinASecond(this.channel?.close());
     await this.connection.stop();
   }
 
@@ -156,6 +157,11 @@ export class Subscriber {
   private async pause(): Promise<void> {
     await sleep(this.options.firstDelay, undefined, { signal: this.stopping.signal });
   }
+}
+
+/** For what a vanished broker would never answer. */
+async function withinASecond(closing: Promise<unknown> | undefined): Promise<void> {
+  await Promise.race([closing?.catch(() => undefined), sleep(1_000)]);
 }
 
 function headersOf({ properties }: ConsumeMessage): Record<string, unknown> {
