@@ -1,4 +1,4 @@
-import { type DynamicModule, Module } from '@nestjs/common';
+import { type DynamicModule, Module, type Provider } from '@nestjs/common';
 import { APP_FILTER, APP_INTERCEPTOR, APP_PIPE } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
 import type { Settings } from './config/settings.js';
@@ -9,10 +9,12 @@ import { ProblemFilter } from './http/problem.filter.js';
 import { ValidationPipe } from './http/validation.pipe.js';
 import { IdempotencyInterceptor } from './idempotency/idempotency.interceptor.js';
 import { IdempotencyModule } from './idempotency/idempotency.module.js';
-import { MESSAGING_DEFAULTS } from './messaging/messaging.options.js';
+import { Consumers } from './messaging/consumers.js';
+import { MESSAGING_DEFAULTS, MESSAGING_OPTIONS, type MessagingOptions } from './messaging/messaging.options.js';
 import { MessagingModule } from './messaging/messaging.module.js';
 import { EventTransport } from './messaging/transports/event-transport.js';
 import { LocalTransport } from './messaging/transports/local-transport.js';
+import { RabbitMqTransport } from './messaging/transports/rabbitmq/rabbitmq-transport.js';
 import type { MailAccess } from './notifications/mail-access.js';
 import { NotificationsModule } from './notifications/notifications.module.js';
 import { NOTIFICATIONS_DEFAULTS } from './notifications/notifications.options.js';
@@ -34,7 +36,8 @@ export class AppModule {
     const { poolSize } = settings.database;
     const { reconciliationInterval, giveUp } = settings.payments;
     const { inboxRetention } = settings.messaging;
-    const { retention, wait, lease, cleanupInterval } = settings.idempotency;
+    const { wait, lease } = settings.idempotency;
+    const { broker, ...retention } = settings.messaging;
     return {
       module: AppModule,
       imports: [
@@ -44,16 +47,10 @@ export class AppModule {
         TenantsModule,
         IdempotencyModule.forRoot({
           tenantOf: (request) => callerOf(request).tenantId,
-          retention,
-          wait,
-          lease,
-          cleanupInterval,
+          ...settings.idempotency,
           poolSize,
         }),
-        MessagingModule.forRoot(
-          { ...MESSAGING_DEFAULTS, ...settings.messaging },
-          { provide: EventTransport, useClass: LocalTransport },
-        ),
+        MessagingModule.forRoot({ ...MESSAGING_DEFAULTS, ...retention }, transportOf(broker)),
         OrdersModule,
         FeedsModule,
         PaymentsModule.forRoot({ reconciliationInterval, giveUp, lease }, providers),
@@ -75,4 +72,14 @@ export class AppModule {
       ],
     };
   }
+}
+
+/** Where events go: to the consumers of this process, or to the broker. */
+function transportOf(broker: Settings['messaging']['broker']): Provider {
+  if (!broker) return { provide: EventTransport, useClass: LocalTransport };
+  return {
+    provide: EventTransport,
+    inject: [Consumers, MESSAGING_OPTIONS],
+    useFactory: (consumers: Consumers, options: MessagingOptions) => new RabbitMqTransport(consumers, options, broker),
+  };
 }

@@ -125,6 +125,12 @@ const environment = z.object({
   EVENT_RETENTION: duration('30d'),
   INBOX_RETENTION: duration('35d'),
   SMTP_URL: smtpUrl,
+  EVENTS_TRANSPORT: z.enum(['local', 'rabbitmq'], { error: 'must be local or rabbitmq' }).default('local'),
+  RABBITMQ_URL: url('amqp', 'amqps'),
+  RABBITMQ_PREFIX: z
+    .string()
+    .regex(/^[a-z0-9._-]{1,100}$/, { message: 'must be 1 to 100 of a to z, 0 to 9, dot, hyphen and underscore' })
+    .default('orders'),
 
   STRIPE_SECRET_KEY: secret,
   STRIPE_API_BASE: serverUrl(
@@ -156,6 +162,9 @@ function* brokenRules(env: Partial<Environment>, given: Record<string, unknown>)
   const { IDEMPOTENCY_LEASE: lease, PROVIDER_TIMEOUT: timeout } = env;
   if (lease !== undefined && timeout !== undefined && lease < 2 * timeout + 1_000) {
     yield 'IDEMPOTENCY_LEASE must be at least twice PROVIDER_TIMEOUT and 1s more';
+  }
+  if (env.EVENTS_TRANSPORT === 'rabbitmq' && given.RABBITMQ_URL === undefined) {
+    yield 'RABBITMQ_URL is required when EVENTS_TRANSPORT is rabbitmq';
   }
   const { INBOX_RETENTION: inbox, EVENT_RETENTION: events } = env;
   if (inbox !== undefined && events !== undefined && inbox <= events) {
@@ -195,6 +204,14 @@ export interface Settings {
   readonly messaging: {
     readonly eventRetention: number;
     readonly inboxRetention: number;
+    /** Undefined: events go to the consumers of the same process. */
+    readonly broker:
+      | {
+          readonly url: string;
+          /** Begins the names of its exchanges and queues. */
+          readonly prefix: string;
+        }
+      | undefined;
   };
   readonly notifications: {
     /** Carries a password. Undefined: files beside the embedded database, else no mails. */
@@ -269,7 +286,11 @@ function settingsFrom(env: Environment): Settings {
       lease: env.IDEMPOTENCY_LEASE,
       cleanupInterval: env.IDEMPOTENCY_CLEANUP_INTERVAL,
     },
-    messaging: { eventRetention: env.EVENT_RETENTION, inboxRetention: env.INBOX_RETENTION },
+    messaging: {
+      eventRetention: env.EVENT_RETENTION,
+      inboxRetention: env.INBOX_RETENTION,
+      broker: env.EVENTS_TRANSPORT === 'rabbitmq' ? { url: env.RABBITMQ_URL!, prefix: env.RABBITMQ_PREFIX } : undefined,
+    },
     notifications: { smtpUrl: env.SMTP_URL },
     payments: {
       providerTimeout: env.PROVIDER_TIMEOUT,

@@ -26,7 +26,7 @@ import {
   takeStatement,
   TENANTS_WITH_EVENTS,
 } from './relay-store.js';
-import { EventRefusedError, EventTransport } from './transports/event-transport.js';
+import { EventRefusedError, EventTransport, TransportUnavailableError } from './transports/event-transport.js';
 
 /** Of the lease: what remains is for the last delivery under way and for marking. */
 const WORK_SHARE = 0.5;
@@ -84,6 +84,7 @@ export class Relay implements OnApplicationBootstrap, BeforeApplicationShutdown 
 
   /** Delivers what is there now. @returns how many events were delivered */
   async run(): Promise<number> {
+    if (!this.transport.isReady) throw new TransportUnavailableError('The transport is not ready');
     let published = 0;
     for (let round = await this.round(); round.taken > 0; round = await this.round()) published += round.published;
     return published;

@@ -30,6 +30,7 @@ export default async function globalSetup() {
   templateUrl.pathname = `/${template}`;
   await migrate(templateUrl.href, MIGRATIONS);
   console.log(`\nThe tests run on Postgres ${rows[0].server_version} (${external ? 'DATABASE_URL' : 'embedded'}).`);
+  if (!process.env.RABBITMQ_URL) console.log('RABBITMQ_URL is not set: the tests of test/broker are skipped.');
 }
 
 async function throwawayServer() {

@@ -22,6 +22,11 @@ export abstract class EventTransport {
   /** Whether anybody is there to take events; if not, the relay has nothing to do. */
   abstract readonly hasReceivers: boolean;
 
+  /** Whether {@link publish} has a chance: while it has none, nothing is taken from the outbox only to be given back. */
+  get isReady(): boolean {
+    return true;
+  }
+
   /** How many events it is given at once. */
   readonly concurrency: number = Number.POSITIVE_INFINITY;
 

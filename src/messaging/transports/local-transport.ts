@@ -1,8 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import { DatabaseUnavailableError, OutcomeUnknownError } from '../../database/database.errors.js';
-import { isPassingFailure, sqlStateOf } from '../../database/sql-state.js';
 import { Consumers } from '../consumers.js';
 import { EventRefusedError, EventTransport, type OutgoingEvent, TransportUnavailableError } from './event-transport.js';
+import { isPassing } from './is-passing.js';
 
 /**
  * Hands events to the consumers of this process, without a broker between. The guarantees are the same, and by the same
@@ -48,13 +47,4 @@ export class LocalTransport extends EventTransport {
   async stop(): Promise<void> {
     // The relay waits for what it has handed over.
   }
-}
-
-/**
- * Says nothing about the event: the database was away. A conflict, or a time limit that this consumer has run into (40,
- * 55P03, 57014), counts as an attempt: if it came again each time, this event would hold up all the others.
- */
-function isPassing(error: unknown): boolean {
-  if (error instanceof DatabaseUnavailableError || error instanceof OutcomeUnknownError) return true;
-  return isPassingFailure(error) && !/^(40...|55P03|57014)$/.test(sqlStateOf(error) ?? '40000');
 }

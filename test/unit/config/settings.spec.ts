@@ -70,6 +70,7 @@ describe('settings that nobody made', () => {
       ],
       ...['STRIPE_SECRET_KEY', 'STRIPE_API_BASE', 'STRIPE_WEBHOOK_SECRET', 'BANK_API_BASE'],
       ...['SANDBOX_PORT', 'SANDBOX_DATABASE_URL', 'SMTP_URL'],
+      ...['EVENTS_TRANSPORT', 'RABBITMQ_URL', 'RABBITMQ_PREFIX'],
     ];
 
     expect(loadSettings(Object.fromEntries(names.map((name) => [name, ''])))).toEqual(loadSettings({}));
@@ -83,6 +84,18 @@ describe('a setting', () => {
   const given: [Variables, (settings: Settings) => unknown, unknown][] = [
     [{ PORT: '0' }, ({ http }) => http.port, 0],
     [{ PORT: '65535' }, ({ http }) => http.port, 65_535],
+    [{}, ({ messaging }) => messaging.broker, undefined],
+    [{ RABBITMQ_URL: 'amqp://mq' }, ({ messaging }) => messaging.broker, undefined],
+    [
+      { EVENTS_TRANSPORT: 'rabbitmq', RABBITMQ_URL: 'amqps://orders:pw@mq/shop' },
+      ({ messaging }) => messaging.broker,
+      { url: 'amqps://orders:pw@mq/shop', prefix: 'orders' },
+    ],
+    [
+      { EVENTS_TRANSPORT: 'rabbitmq', RABBITMQ_URL: 'amqp://mq', RABBITMQ_PREFIX: 'shop.staging' },
+      ({ messaging }) => messaging.broker?.prefix,
+      'shop.staging',
+    ],
     [{ HOST: '::1' }, ({ http }) => http.host, '::1'],
     [{ PUBLIC_URL: 'https://shop.example/api/' }, ({ http }) => http.publicUrl, 'https://shop.example/api'],
     [
@@ -190,6 +203,10 @@ describe('a setting', () => {
     ].map((SMTP_URL): [Variables, string] => [{ SMTP_URL }, 'SMTP_URL']),
     [{ SANDBOX_PORT: '65536' }, 'SANDBOX_PORT'],
     [{ SANDBOX_DATABASE_URL: 'mysql://db' }, 'SANDBOX_DATABASE_URL'],
+    [{ EVENTS_TRANSPORT: 'kafka' }, 'EVENTS_TRANSPORT'],
+    [{ EVENTS_TRANSPORT: 'rabbitmq' }, 'RABBITMQ_URL'],
+    [{ EVENTS_TRANSPORT: 'rabbitmq', RABBITMQ_URL: 'mq:5672' }, 'RABBITMQ_URL'],
+    [{ RABBITMQ_PREFIX: 'a b' }, 'RABBITMQ_PREFIX'],
   ])('that is not valid stops the start and is named: %j', (variables, name) => {
     expect(faultsOf(variables)).toEqual([expect.stringMatching(new RegExp(`^${name} `))]);
   });
@@ -256,6 +273,9 @@ describe('a start that is refused', () => {
     BANK_API_BASE: 'https://root:hunter9@bank.example/?key=hunter9',
     SANDBOX_DATABASE_URL: 'mysql://root:hunter10@db/sandbox',
     SMTP_URL: 'smtp://root:hunter11@mail.example?pool=hunter11',
+    EVENTS_TRANSPORT: 'kafka',
+    RABBITMQ_URL: 'http://root:hunter12@mq',
+    RABBITMQ_PREFIX: 'owner of it',
   };
 
   it('lists every fault at once, each on a line of its own', () => {
