@@ -186,9 +186,13 @@ describe('what a batch costs the database', () => {
   async function cost(firstSequence: number, count: number): Promise<{ statements: string[]; waits: number }> {
     const recording = proxy.record();
     const { status } = await sendBatch(service, 1, firstSequence, firstSequence + count - 1);
-    const { statements, waits } = recording.stop();
+    // Whose API key it is was looked up before, but possibly too long ago.
+    const turns = recording.stop().turns.filter((turn) => !turn.statements.some((sql) => sql.includes('api_keys')));
     expect(status).toBe(200);
-    return { statements: statements.map(({ sql }) => sql.trim().split(/\s+/).slice(0, 3).join(' ')), waits };
+    const statements = turns.flatMap((turn) =>
+      turn.statements.map((sql) => sql.trim().split(/\s+/).slice(0, 3).join(' ')),
+    );
+    return { statements, waits: turns.length };
   }
 
   it('is a handful of statements in three waits, however many records it has', async () => {

@@ -124,6 +124,19 @@ describe('the OpenAPI document', () => {
     }
   });
 
+  it('shows batches of a feed that the service takes, and asks for what they need', async () => {
+    const { requestBody } = document.paths['/v1/feeds/{feed}/records']!.post! as unknown as {
+      requestBody: { content: { 'application/json': { examples: Record<string, { value: object }> } } };
+    };
+    const { FeedRecord, FeedAcknowledgement } = document.components!.schemas! as Record<string, { required: string[] }>;
+    expect(FeedRecord!.required).toContain('externalRef');
+    await service.as().send('POST', '/v1/feeds/shown/epochs');
+    for (const { value } of Object.values(requestBody.content['application/json'].examples)) {
+      const { status, body } = await service.as().send('POST', '/v1/feeds/shown/records', { body: value });
+      expect([status, Object.keys(body as object).sort()]).toEqual([200, [...FeedAcknowledgement!.required].sort()]);
+    }
+  });
+
   it('has the status, the code and the headers of what is answered', async () => {
     const acme = service.as();
     const order = newOrder({ externalRef: 'web-1' });

@@ -10,6 +10,7 @@ export class FeedRecord extends NewOrder {
   @ApiProperty({
     minLength: 1,
     maxLength: 255,
+    required: true, // said, or the inherited rule counts
     example: 'till-7-10042',
     description: "The order's name in your system, unique in your tenant. Where it exists already nothing changes.",
   })

@@ -13,6 +13,7 @@ export class FeedView {
   lastSequence!: number;
 }
 
+@ApiSchema({ name: 'FeedEpoch' })
 export class OpenedEpoch {
   @ApiProperty({ pattern: '^[a-z0-9-]{1,64}$', example: 'till-7' })
   feed!: string;
@@ -24,6 +25,7 @@ export class OpenedEpoch {
   nextSequence!: number;
 }
 
+@ApiSchema({ name: 'FeedAcknowledgement' })
 export class Acknowledgement {
   @ApiProperty({ type: 'integer', minimum: 1, example: 2 })
   epoch!: number;
