@@ -22,6 +22,54 @@ export interface EventPage {
   nextCursor: string;
 }
 
+export interface Feed {
+  feed: string;
+  /** The one that may send */
+  epoch: number;
+  /** The last number taken; 0: none yet */
+  lastSequence: number;
+}
+
+export interface FeedAcknowledgement {
+  epoch: number;
+  /** The feed's last number now */
+  lastSequence: number;
+  /** Records that made an order */
+  applied: number;
+  /** Records that were taken before, or whose external reference was in use */
+  duplicates: number;
+}
+
+export interface FeedBatch {
+  /** The epoch that the sender has opened */
+  epoch: number;
+  /** The number of the first record; the others have the numbers behind it. A feed begins at 1 */
+  firstSequence: number;
+  /** Applied together or not at all; no `externalRef` twice */
+  records: FeedRecord[];
+}
+
+export interface FeedEpoch {
+  feed: string;
+  /** To send with. Every older one is fenced */
+  epoch: number;
+  /** The number of the next new record */
+  nextSequence: number;
+}
+
+export interface FeedRecord {
+  /** The order's name in your system, unique in your tenant. Where it exists already nothing changes. */
+  externalRef: string;
+  /** ISO 4217 */
+  currency: string;
+  /** Together worth 1 to 2^53 - 1 minor units */
+  items: NewOrderItem[];
+  /** At most 50 members */
+  metadata?: Record<string, string>;
+  /** A note about this attempt, such as a timestamp: neither stored nor part of what makes a request the same */
+  clientContext?: Record<string, unknown>;
+}
+
 export interface KeyStatus {
   endpoint: string;
   status: 'in_progress' | 'completed';
@@ -166,6 +214,12 @@ export interface Problem {
   declineCode?: string;
   /** Minor units that can still be given back */
   refundable?: number;
+  /** The number to go on from */
+  expectedSequence?: number;
+  /** The epoch that may send; 0: none was opened yet */
+  currentEpoch?: number;
+  /** The first number that is not a repeat */
+  sequence?: number;
 }
 
 export interface ProblemFault {
@@ -228,6 +282,12 @@ export interface ProblemCodes {
     | 'rate-limited'
     | 'service-unavailable'
     | 'unauthenticated';
+  getFeed:
+    | 'internal-error'
+    | 'not-found'
+    | 'rate-limited'
+    | 'service-unavailable'
+    | 'unauthenticated';
   getIdempotencyKey:
     | 'internal-error'
     | 'rate-limited'
@@ -261,6 +321,7 @@ export interface ProblemCodes {
     | 'service-unavailable'
     | 'unauthenticated';
   listEvents:
+    | 'cursor-expired'
     | 'internal-error'
     | 'outcome-unknown'
     | 'rate-limited'
@@ -287,6 +348,13 @@ export interface ProblemCodes {
     | 'service-unavailable'
     | 'unauthenticated'
     | 'validation-failed';
+  openFeedEpoch:
+    | 'internal-error'
+    | 'not-found'
+    | 'outcome-unknown'
+    | 'rate-limited'
+    | 'service-unavailable'
+    | 'unauthenticated';
   payOrder:
     | 'idempotency-key-in-use'
     | 'idempotency-key-invalid'
@@ -362,6 +430,20 @@ export interface ProblemCodes {
     | 'payment-outcome-unknown'
     | 'rate-limited'
     | 'refund-exceeds-payment'
+    | 'service-unavailable'
+    | 'unauthenticated'
+    | 'unsupported-media-type'
+    | 'validation-failed';
+  sendFeedRecords:
+    | 'epoch-fenced'
+    | 'internal-error'
+    | 'malformed-json'
+    | 'not-found'
+    | 'outcome-unknown'
+    | 'payload-too-large'
+    | 'rate-limited'
+    | 'sequence-gap'
+    | 'sequence-reused'
     | 'service-unavailable'
     | 'unauthenticated'
     | 'unsupported-media-type'
