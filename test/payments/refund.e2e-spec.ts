@@ -147,6 +147,8 @@ describe('a payment request', () => {
     [{ method: 'card', paymentMethod: 'pm_card_visa', account: 'DE1' }, '/account'],
     [{ method: 'bank_transfer', paymentMethod: 'pm_card_visa' }, '/account'],
     [{ ...CARD, receiptEmail: 'nobody' }, '/receiptEmail'],
+    [{ ...CARD, receiptEmail: '"a\r\nBcc: eve@evil.example\r\n"@shop.example' }, '/receiptEmail'],
+    [{ ...CARD, receiptEmail: '"a,b"@shop.example' }, '/receiptEmail'],
     [{ ...CARD, paymentMethod: '' }, '/paymentMethod'],
     [{ ...CARD, more: 1 }, '/more'],
   ])('like %j is refused and stored', async (body, pointer) => {

@@ -49,6 +49,8 @@ export class NewPayment {
   @Optional()
   @MaxLength(254)
   @IsEmail({}, { message: 'receiptEmail must be an email address' })
+  // A quoted local part may hold line breaks (RFC 5322, section 3.2.4), which in a mail's header would be another header.
+  @Matches(/^[^\s\p{Cc}<>,;]*$/u, { message: 'receiptEmail must be one plain address' })
   receiptEmail?: string;
 }
 
