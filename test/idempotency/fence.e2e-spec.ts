@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Controller, Injectable, Post } from '@nestjs/common';
 import { Problem } from '../../src/http/problem.js';
 import { ServiceUnavailable, ValidationFailed } from '../../src/http/problems.js';
@@ -62,6 +62,7 @@ describe('K5: an owner whose lease was lost without its noticing', () => {
   let second: TestApp;
   /** How often the first process began to try for the key: once more when it has noticed. */
   let tries = 0;
+  let gates: Gate[] = [];
 
   beforeAll(async () => {
     database = await TestDatabase.create();
@@ -80,6 +81,11 @@ describe('K5: an owner whose lease was lost without its noticing', () => {
     tries = 0;
     await database.clear();
   });
+  /** A test that fails leaves nobody behind a gate: the service would wait for them when it stops. */
+  afterEach(() => {
+    for (const gate of gates) gate.open();
+    gates = [];
+  });
   afterAll(async () => {
     await first.app.close();
     await second.stop();
@@ -89,13 +95,18 @@ describe('K5: an owner whose lease was lost without its noticing', () => {
     app.app.get(Scripted).script = script;
     return app.as().post('/v1/test/leased', {}, 'k');
   };
+  const newGate = () => {
+    const gate = new Gate();
+    gates.push(gate);
+    return gate;
+  };
   const lapse = () => database.query('UPDATE idempotency_keys SET lease_until = statement_timestamp()');
   const written = async () => (await database.query<{ who: string }>('SELECT who FROM written')).map(({ who }) => who);
   const keys = () => database.query('SELECT xmin, * FROM idempotency_keys');
 
   /** An owner that does nothing before its gate is opened, after which it acts as if nothing had happened. */
   const stall = async (before: ((operation: Operation) => Promise<unknown>) | undefined, late: Script) => {
-    const gate = new Gate();
+    const gate = newGate();
     const answer = send(first, async (operation) => {
       await before?.(operation);
       await gate.pass();
@@ -107,7 +118,7 @@ describe('K5: an owner whose lease was lost without its noticing', () => {
   };
   /** A new owner that is at work until its gate is opened. */
   const takeOver = async () => {
-    const working = new Gate();
+    const working = newGate();
     const taken = send(second, async (operation) => {
       await working.pass();
       return complete(operation, 'new');
