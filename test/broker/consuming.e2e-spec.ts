@@ -63,7 +63,7 @@ describeWithBroker('a consumer behind RabbitMQ', () => {
   it('gets each event, and its effect happens once', async () => {
     const orders = [await createOrder(service), await createOrder(service), await createOrder(service)];
     await applied(3);
-    expect(calls.map(({ subject }) => subject).sort()).toEqual(orders.map(({ id }) => id as string).sort());
+    expect(calls.map(({ subject }) => subject).sort()).toEqual(orders.map(({ id }) => id).sort());
     expect(await remembered()).toBe(3);
     await idleButFor(0);
   });

@@ -16,7 +16,7 @@ export interface Publication {
   readonly exchange: string;
   readonly routingKey: string;
   readonly content: Buffer;
-  readonly properties: Options.Publish;
+  readonly properties: Omit<Options.Publish, 'headers'> & { readonly headers: Readonly<Record<string, unknown>> };
 }
 
 /** Hands messages to the broker, and knows of each what has become of it. */
@@ -68,7 +68,7 @@ export class Publisher {
         exchange,
         routingKey,
         content,
-        { ...properties, persistent: true, mandatory: true, headers: { ...properties.headers, [PUBLICATION]: number } },
+        { ...properties, headers: { ...properties.headers, [PUBLICATION]: number }, persistent: true, mandatory: true },
         (error: Error | null) => {
           clearTimeout(gone);
           const failure = this.failureOf(number, error);

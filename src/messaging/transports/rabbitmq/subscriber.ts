@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
-import type { Channel, ChannelModel, ConsumeMessage } from 'amqplib';
+import type { Channel, ChannelModel, ConsumeMessage, Options } from 'amqplib';
 import { type Consumer, type Consumers, MalformedMessageError } from '../../consumers.js';
 import type { MessagingOptions } from '../../messaging.options.js';
 import { isPassing } from '../is-passing.js';
@@ -13,6 +13,9 @@ import type { Topology } from './topology.js';
 /** Messages worked on at a time: each takes a connection from the pool, and requests need some, too. */
 const CONCURRENCY = 4;
 const LONGEST_REASON = 500;
+
+/** What a copy takes over; the broker judges the others (expiration, user id) anew. */
+type KeptProperties = Pick<Options.Publish, 'contentType' | 'messageId' | 'correlationId' | 'type' | 'timestamp'>;
 
 /** A message in the hands of a consumer. */
 interface Delivery {
@@ -132,8 +135,8 @@ export class Subscriber {
 
   /** Tries until the broker has confirmed it. Nothing is lost meanwhile: the original is not acknowledged. */
   private async copyTo(exchange: string, { channel, consumer, message }: Delivery, headers: MessageHeaders) {
-    const { contentType, messageId, correlationId, type, timestamp } = message.properties;
-    const publication = {
+    const { contentType, messageId, correlationId, type, timestamp } = message.properties as KeptProperties;
+    const publication: Publication = {
       exchange,
       routingKey: this.topology.queueOf(consumer.consumer),
       content: message.content,
@@ -141,7 +144,7 @@ export class Subscriber {
         ...{ contentType, messageId, correlationId, type, timestamp },
         headers: { ...ownHeadersOf(message), ...headers },
       },
-    } as Publication;
+    };
     for (;;) {
       if (channel !== this.channel) throw new Error('The connection was lost');
       try {
