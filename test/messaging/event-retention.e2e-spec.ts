@@ -159,6 +159,7 @@ describe('a reader', () => {
     await insertEvents(database, ACME.tenantId, { aggregates: 1, versions: 10 });
     await allButDead();
     await createOrder(relaying);
+    await allButDead();
     await read(); // gives positions
     await database.query(`UPDATE outbox SET published_at = now() WHERE aggregateversion = 10`);
     await age();
