@@ -53,9 +53,7 @@ const events = () => database.count('outbox');
 
 describe('events that are older than they are kept', () => {
   it('are removed, in batches of at most 500; younger ones stay', async () => {
-    await insertEvents(database, ACME.tenantId, { aggregates: 100, versions: 6 });
-    await insertEvents(database, GLOBEX.tenantId, { aggregates: 100, versions: 6 });
-    await allPublished(database);
+    for (const { tenantId } of [ACME, GLOBEX]) await insertPublished(tenantId, 100);
     await age(`aggregateversion < 6 AND NOT (tenant_id = '${GLOBEX.tenantId}' AND aggregateversion = 5)`);
     const sizes: number[] = [];
     proxy.onBackend = ({ type, tag, sql }: { type: string; tag?: string; sql?: string }) => {
@@ -97,8 +95,7 @@ describe('events that are older than they are kept', () => {
   });
 
   it('are removed once by two replicas at once', async () => {
-    await insertEvents(database, ACME.tenantId, { aggregates: 250, versions: 6 });
-    await allPublished(database);
+    await insertPublished(ACME.tenantId, 250);
     await age();
     const removed = await Promise.all([trim(alone), trim(relaying)]);
 
@@ -106,6 +103,16 @@ describe('events that are older than they are kept', () => {
     expect(await events()).toBe(0);
   });
 });
+
+/** Of so many aggregates six events each, which no relay has seen before they were published. */
+async function insertPublished(tenantId: string, aggregates: number): Promise<void> {
+  const client = await database.connect();
+  await client.query('BEGIN');
+  await insertEvents(client, tenantId, { aggregates, versions: 6 });
+  await client.query('UPDATE outbox SET published_at = statement_timestamp()');
+  await client.query('COMMIT');
+  await client.end();
+}
 
 /** Version 7 is dead, and those behind it wait. */
 async function allButDead(): Promise<void> {
@@ -159,6 +166,7 @@ describe('a reader', () => {
     await insertEvents(database, ACME.tenantId, { aggregates: 1, versions: 10 });
     await allButDead();
     await createOrder(relaying);
+    await allButDead();
     await read(); // gives positions
     await database.query(`UPDATE outbox SET published_at = now() WHERE aggregateversion = 10`);
     await age();

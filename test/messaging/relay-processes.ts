@@ -31,7 +31,7 @@ export function startRelay(
       MESSAGING: JSON.stringify(messaging),
       ...environment,
     },
-    { entry: 'test/support/relay-process.js' },
+    { entry: 'test/support/relay-process.js', timeoutMs: 60_000 }, // several start at once
   );
 }
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Relay } from '../../src/messaging/relay.js';
 import { PostgresProxy, statement } from '../support/postgres-proxy.js';
-import { ACME, TestApp } from '../support/test-app.js';
+import { ACME, GLOBEX, TestApp } from '../support/test-app.js';
 import { TestDatabase } from '../support/test-database.js';
 import { waitFor } from '../support/wait-for.js';
 import { createOrder } from '../orders/order-effects.js';
@@ -45,12 +45,13 @@ async function start(databaseUrl = database.url): Promise<TestApp> {
 
 describe('two relays', () => {
   it('deliver an event of a lower id that commits later, and what is behind it in its turn (K20)', async () => {
-    const [relay] = [await start(), await start()];
+    const relay = await start();
+    await start();
     const early = { id: '00000000-0000-7000-8000-000000000001', aggregateId: randomUUID(), version: 1 };
     const slow = await database.connect();
     await slow.query('BEGIN');
     await insertEvent(slow, ACME.tenantId, early);
-    await createOrder(relay!);
+    await createOrder(relay);
     await allPublished(database);
     expect(await database.count('effects')).toBe(1);
     await slow.query('COMMIT');
@@ -80,6 +81,26 @@ describe('two relays', () => {
     await expectEffectsOnce(database);
     expect(await database.count('effects')).toBe(20 + 4 * 32);
     expect(await database.count('outbox', 'attempts_started <> attempts_finished OR lease_token IS NOT NULL')).toBe(0);
+  });
+});
+
+describe('a relay that is held up while it takes events', () => {
+  it('holds up no other relay', async () => {
+    const [first, second] = [ACME.tenantId, GLOBEX.tenantId].sort();
+    await start(proxy.url);
+    const taking = proxy.hold(statement.starts(/attempts_started = attempts_started \+ 1/));
+    await insertEvents(database, first!, { aggregates: 3, versions: 2 });
+    await taking.reached;
+    await start();
+    await insertEvents(database, second!, { aggregates: 3, versions: 2 });
+    await waitFor(async () => (await database.count('outbox', 'published_at IS NOT NULL')) === 6, {
+      timeoutMs: 4_500, // less than a wait for a lock may take
+      description: 'the events of the other tenant',
+    });
+    taking.release();
+    await allPublished(database);
+    await expectEffectsOnce(database);
+    expect(await database.count('outbox', 'attempts_started <> 1')).toBe(0);
   });
 });
 
@@ -126,11 +147,13 @@ describe('a relay that comes to its marks when another has taken over', () => {
     await delivering.reached;
     await database.query('UPDATE outbox SET lease_token = $1 WHERE aggregateversion > 1', [OTHER]);
     const closing = relay.app.close();
-    await waitFor(() => (relay.app.get(Relay) as unknown as { stopping: boolean }).stopping);
+    const seen: { stopping?: boolean } = relay.app.get(Relay);
+    await waitFor(() => seen.stopping, { description: 'the relay to be told' });
     delivering.release();
     await closing;
     relays = [];
 
+    expect(await database.count('effects')).toBe(1);
     expect(await database.count('outbox', 'published_at IS NOT NULL')).toBe(1);
     expect(await database.count('outbox', 'lease_token = $1 AND attempts_started = 1', [OTHER])).toBe(2);
   });
