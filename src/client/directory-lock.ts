@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { open, readdir, rm, stat, utimes } from 'node:fs/promises';
+import { open, readdir, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 
@@ -50,8 +50,8 @@ export class DirectoryLock {
       }
       await rm(join(directory, other), { force: true });
     }
-    const beat = (): void => void utimes(path, new Date(), new Date()).catch(() => undefined);
-    return new DirectoryLock(path, token, setInterval(beat, HEARTBEAT_MS).unref());
+    const heartbeat = setInterval(() => void touch(path).catch(() => undefined), HEARTBEAT_MS);
+    return new DirectoryLock(path, token, heartbeat.unref());
   }
 
   /** @throws DirectoryLockedError when it was lost: this process stood still for a minute and another one went on */
@@ -64,6 +64,16 @@ export class DirectoryLock {
     clearInterval(this.heartbeat);
     held.delete(this.token);
     await rm(this.path, { force: true });
+  }
+}
+
+/** Writes, so that the time of change is by the file system's clock and not by this machine's; makes no new file. */
+async function touch(path: string): Promise<void> {
+  const file = await open(path, 'r+');
+  try {
+    await file.write('.', 0);
+  } finally {
+    await file.close();
   }
 }
 

@@ -70,7 +70,7 @@ export class IntentRuns {
     const { intents, damaged } = await this.options.store.list();
     await this.askTheTime(intents, signal);
     for (const entry of damaged) yield { status: 'damaged', damaged: entry };
-    const waiting = intents.filter(({ key }) => !this.running.has(key));
+    const waiting = [...intents];
     const stop = new AbortController();
     const abort = (): void => stop.abort(signal?.reason);
     signal?.addEventListener('abort', abort);

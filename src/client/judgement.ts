@@ -8,7 +8,13 @@ export type Expected<T> = (answer: Answer, earlierMayHaveHappened: boolean) => {
 export type Judgement<T> =
   | { readonly verdict: 'success'; readonly value: T }
   | { readonly verdict: 'final'; readonly problem: Problem }
-  | { readonly verdict: 'retry'; readonly mayHaveHappened: boolean; readonly reason: string };
+  | {
+      readonly verdict: 'retry';
+      readonly mayHaveHappened: boolean;
+      readonly reason: string;
+      /** Whether the service said so, and not something in between. */
+      readonly ofService: boolean;
+    };
 
 /** Refusals that may pass, and whether the refused request may have had an effect nevertheless. */
 const PASSING_STATUSES: ReadonlyMap<number, boolean> = new Map([
@@ -32,10 +38,12 @@ export function judge<T>(answer: Answer, expected: Expected<T>, earlierMayHaveHa
   const problem = problemIn(answer);
   const name = problem ? `${answer.status} ${problem.code}` : String(answer.status);
   const passes = PASSING_CODES.get(problem?.code ?? '') ?? PASSING_STATUSES.get(answer.status);
-  if (passes !== undefined) return { verdict: 'retry', mayHaveHappened: passes, reason: name };
-  if (answer.status >= 500) return { verdict: 'retry', mayHaveHappened: true, reason: name };
+  // No proxy knows when a key expires: a success that does not parse has it, a login page has not.
+  const ofService = problem !== undefined || answer.headers.has('idempotency-expires');
+  if (passes !== undefined) return { verdict: 'retry', mayHaveHappened: passes, reason: name, ofService };
+  if (answer.status >= 500) return { verdict: 'retry', mayHaveHappened: true, reason: name, ofService };
   if (problem) return { verdict: 'final', problem };
-  return { verdict: 'retry', mayHaveHappened: true, reason: `${name}, but not an answer of the service` };
+  return { verdict: 'retry', mayHaveHappened: true, reason: `${name} does not read as an answer`, ofService };
 }
 
 /**

@@ -60,7 +60,8 @@ const REFUND = resource<Refund>(200);
  * same bytes each time; bounded attempts and time; waits with jitter; and it never repeats what is not safe to repeat.
  *
  * Every method rejects with an `OrdersClientError`: `RefusedError` (final), `RetriesExhaustedError` (nothing happened),
- * `OutcomeUnknownError` (`resume()` finds out), `RetentionPassedError`, `CallAbortedError`, `IntentConflictError`.
+ * `OutcomeUnknownError` (`resume()` finds out), `RetentionPassedError`, `CallAbortedError`, `IntentConflictError`; beside
+ * them with a TypeError for arguments that make no sense, and with whatever the store, `settle` and `apiKey` throw.
  *
  * @example
  * const client = new OrdersClient({ baseUrl: 'http://localhost:3000', apiKey, store: await FileIntentStore.open(folder) });

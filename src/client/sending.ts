@@ -27,7 +27,7 @@ export interface Call<T> {
   readonly sentBefore?: boolean;
   /** Asked before each attempt: why it must not be sent any more. */
   readonly whyTooLate?: () => string | undefined;
-  /** Told of each answer that is not the last. */
+  /** Told of each answer of the service that is not the last. */
   readonly learn?: (answer: Answer) => Promise<void>;
 }
 
@@ -37,10 +37,13 @@ export interface Call<T> {
  * recognises. Everything else goes out once.
  *
  * @returns what the call expects
- * @throws OrdersClientError of the kind that fits
+ * @throws OrdersClientError of the kind that fits; TypeError for a path that does not begin with a slash; whatever `apiKey`
+ * throws, and `learn`
  */
 export async function send<T>(call: Call<T>, options: CompleteOptions, time: Timekeeper): Promise<T> {
   const { maxAttempts, deadlineMs, attemptTimeoutMs, maxBodyBytes, hooks } = options;
+  // Behind a host name, `@elsewhere.example` would be another host.
+  if (!call.path.startsWith('/')) throw new TypeError('A path begins with a slash');
   const start = time.monotonic();
   const left = (): number => deadlineMs - (time.monotonic() - start);
   const most = isRepeatable(call) ? maxAttempts : 1;
@@ -74,8 +77,9 @@ export async function send<T>(call: Call<T>, options: CompleteOptions, time: Tim
       if (call.signal?.aborted) throw giveUp(new CallAbortedError(mayHaveHappened, facts(call.signal.reason)));
       reason = answer.reason;
     } else {
-      time.hear(answer.headers);
       const judgement = judge(answer, call.expected, mayHaveHappened);
+      const ofService = judgement.verdict !== 'retry' || judgement.ofService;
+      if (ofService) time.hear(answer.headers);
       if (judgement.verdict === 'success') {
         tell(hooks, 'onSuccess', event());
         return judgement.value;
@@ -90,7 +94,7 @@ export async function send<T>(call: Call<T>, options: CompleteOptions, time: Tim
       mayHaveHappened ||= changes && judgement.mayHaveHappened;
       reason = judgement.reason;
       askedMs = retryAfterMs(answer.headers, time.local());
-      await call.learn?.(answer);
+      if (ofService) await call.learn?.(answer);
     }
 
     const wait = waitMs(attempts, askedMs, options, options.random);

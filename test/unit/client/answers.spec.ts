@@ -184,6 +184,12 @@ describe('calls without a key', () => {
     expect(await rejection(update)).toMatchObject({ status: 412, mayHaveHappenedBefore: true, attempts: 2 });
   });
 
+  it('go nowhere else by their path', async () => {
+    const { client } = new Harness(server);
+    await expect(client.request('GET', '@elsewhere.example/')).rejects.toThrow(TypeError);
+    await expect(client.request('POST', '.example/', { keyed: true })).rejects.toThrow(TypeError);
+  });
+
   it('of reading have nothing that may have happened', async () => {
     inTurn(server, cut);
     const get = new Harness(server, { maxAttempts: 2 }).client.getOrder(ORDER.id);

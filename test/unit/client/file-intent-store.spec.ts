@@ -2,10 +2,11 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { DirectoryLockedError, FileIntentStore } from '../../../src/client/file-intent-store.js';
 import type { Intent } from '../../../src/client/index.js';
 import { ScriptedServer } from '../../support/scripted-server.js';
+import { waitFor } from '../../support/wait-for.js';
 import { all, created, Harness, inTurn, NEW_ORDER } from './harness.js';
 
 const intent = (key: string, createdAt = '2026-11-30T12:00:00.000Z'): Intent => ({
@@ -168,6 +169,27 @@ describe('two processes', () => {
     const before = new Date(Date.now() - 61_000);
     await utimes(path, before, before);
     store = await FileIntentStore.open(directory);
+  });
+
+  it('have not the same store when the one has it for long', async () => {
+    await store.close();
+    jest.useFakeTimers({
+      doNotFake: ['nextTick', 'setImmediate', 'setTimeout', 'clearTimeout', 'Date', 'performance'],
+    });
+    try {
+      store = await FileIntentStore.open(directory);
+      const lock = join(
+        directory,
+        (await readdir(directory)).find((file) => file.startsWith('lock.'))!,
+      );
+      const before = new Date(Date.now() - 3_600_000);
+      await utimes(lock, before, before);
+      jest.advanceTimersByTime(10_000);
+      await waitFor(async () => (await stat(lock)).mtimeMs > before.getTime(), { description: 'a heartbeat' });
+      await expect(FileIntentStore.open(directory)).rejects.toThrow(DirectoryLockedError);
+    } finally {
+      jest.useRealTimers();
+    }
   });
 
   it('that come at once do not both get it', async () => {

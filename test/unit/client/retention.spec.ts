@@ -104,6 +104,16 @@ describe('what an answer said of its expiry', () => {
 });
 
 describe('the time of the server', () => {
+  it('is not told by what stands between', async () => {
+    inTurn(server, (response) => sendJson(response, 200, {}, { Date: httpDate(T0 + 1_000 * HOUR) }), created);
+    const harness = new Harness(server);
+    await harness.client.createOrder(NEW_ORDER);
+    inTurn(server, cut);
+    await rejection(harness.client.createOrder(NEW_ORDER));
+    const [{ serverOffsetMs } = {}] = (await harness.store.list()).intents;
+    expect(Math.abs(serverOffsetMs!)).toBeLessThan(HOUR);
+  });
+
   it('does not go back because an answer has an old date', async () => {
     const expires = { 'Idempotency-Expires': rfc3339(T0 + 90_000) };
     inTurn(
