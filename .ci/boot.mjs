@@ -20,26 +20,38 @@ async function address() {
   }
 }
 
+const JSON_TYPE = { 'Content-Type': 'application/json' };
+
 function check(holds, what) {
   if (!holds) throw new Error(`Not so: ${what}`);
 }
 
 try {
   const base = await address();
-  const send = () =>
-    fetch(`${base}/v1/orders`, {
+  const send = (path, body) =>
+    fetch(`${base}${path}`, {
       method: 'POST',
-      headers: {
-        Authorization: 'Bearer sk_demo_acme',
-        'Idempotency-Key': 'boot',
-        'Content-Type': 'application/json',
-      },
-      body: JSON.stringify({ currency: 'EUR', items: [{ sku: 'tea', unitAmount: 450 }] }),
+      headers: { ...JSON_TYPE, Authorization: 'Bearer sk_demo_acme', 'Idempotency-Key': 'boot' },
+      body: JSON.stringify(body),
     });
-  const [first, second] = [await send(), await send()];
+  const create = () => send('/v1/orders', { currency: 'EUR', items: [{ sku: 'tea', unitAmount: 450 }] });
+  const [first, second] = [await create(), await create()];
+  const order = await first.text();
   check(first.status === 201 && second.status === 201, 'both answers are 201');
-  check((await first.text()) === (await second.text()), 'the second answer is the first');
+  check(order === (await second.text()), 'the second answer is the first');
   check(second.headers.get('idempotent-replayed') === 'true', 'the second answer is marked as a replay');
+  const { id } = JSON.parse(order);
+  const sandbox = /sandbox on (http:\S+)/.exec(output)[1];
+  const fault = JSON.stringify({ operation: 'payment_intents.create', fault: 'drop-response' });
+  await fetch(`${sandbox}/sandbox/faults`, { method: 'POST', headers: JSON_TYPE, body: fault });
+  const pay = () => send(`/v1/orders/${id}/payments`, { method: 'card', paymentMethod: 'pm_card_visa' });
+  const [lost, found] = [await pay(), await pay()];
+  check(
+    lost.status === 503 && found.status === 201,
+    `a lost reply is 503 and then 201, not ${lost.status} and ${found.status}`,
+  );
+  const { effects } = await (await fetch(`${sandbox}/sandbox/effects`)).json();
+  check(effects.length === 1, 'the money was taken once');
   check((await fetch(`${base}/health/ready`)).ok, 'the service is ready');
   check((await fetch(`${base}/openapi.json`)).ok, 'the service describes itself');
 } finally {

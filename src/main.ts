@@ -4,6 +4,7 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { MIGRATIONS } from '../migrations/index.js';
 import { loadEnvFile } from './config/load-env-file.js';
 import { loadSettings, type Settings } from './config/settings.js';
+import { stopOnSignal } from './config/stop-on-signal.js';
 import { createApp } from './configure-app.js';
 import { startEmbeddedPostgres } from './database/embedded-postgres.js';
 import { isOutdated, migrate } from './database/migrator.js';
@@ -43,7 +44,7 @@ async function start(): Promise<void> {
     const providers = providerAccess(settings.payments, sandbox?.url);
     app = await createApp(settings, database.url, providers);
     if (settings.database.seedDemoTenants) await app.get(TenantDirectory).seed(DEMO_TENANTS);
-    stopOnSignal(stop, settings.http.shutdownGrace);
+    stopOnSignal(stop, settings.http.shutdownGrace, (signal) => new Logger('Main').log(`${signal} received: stopping`));
     await listen(app, settings.http);
     sandbox?.sendWebhooksTo({ url: webhookUrl(app), secret: providers.stripe.webhookSecret });
     console.log(welcome(settings, app, sandbox?.url));
@@ -88,26 +89,6 @@ async function listen(app: NestExpressApplication, { port, host }: Settings['htt
     if (code === 'EADDRNOTAVAIL') throw new StartError(`HOST ${host} is no address of this machine.`);
     throw error;
   }
-}
-
-/** The first signal ends the service in order; what is not done within the grace is cut off. */
-function stopOnSignal(stop: () => Promise<void>, grace: number): void {
-  let stopping = false;
-  const onSignal = (signal: NodeJS.Signals) => {
-    if (stopping) return;
-    stopping = true;
-    new Logger('Main').log(`${signal} received: stopping`);
-    setTimeout(() => process.exit(1), grace).unref();
-    stop().then(
-      () => process.exit(0),
-      (error: unknown) => {
-        console.error(error);
-        process.exit(1);
-      },
-    );
-  };
-  process.on('SIGTERM', onSignal);
-  process.on('SIGINT', onSignal);
 }
 
 start().catch((error: unknown) => {

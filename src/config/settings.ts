@@ -34,7 +34,8 @@ function duration(written: string, { zero = false, timer = false } = {}) {
     });
 }
 
-function integer(written: string, least: number, most: number) {
+/** A whole number. */
+export function integer(written: string, least: number, most: number) {
   return z
     .string()
     .default(written)
@@ -47,7 +48,7 @@ function integer(written: string, least: number, most: number) {
 }
 
 /** A URL whose text never appears in a message: it may carry a password. */
-function url(...schemes: string[]) {
+export function url(...schemes: string[]) {
   return z
     .string()
     .refine((text) => URL.canParse(text) && schemes.includes(new URL(text).protocol.slice(0, -1)), {

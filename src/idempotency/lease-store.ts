@@ -162,7 +162,7 @@ export function releaseStatement(ownership: Ownership): Statement {
 /** Lets anybody take over at once. */
 export function giveBackStatement(ownership: Ownership): Statement {
   return {
-    text: `UPDATE idempotency_keys SET lease_until = statement_timestamp() WHERE ${OWNED}`,
+    text: `UPDATE idempotency_keys SET lease_until = statement_timestamp() WHERE ${OWNED} RETURNING 1`,
     values: owner(ownership),
   };
 }

@@ -96,6 +96,7 @@ export class LeasedExecution {
       failure = tooLate ? refusedTooLate(error.type.status) : error;
     }
     await operation.abandon().catch((error: unknown) => {
+      if (error instanceof LeaseLostError) throw error; // there is an answer, or somebody who will have one
       this.logger.warn(`An operation could not be given back and stays until its lease lapses: ${String(error)}`);
     });
     throw failure;

@@ -192,10 +192,12 @@ export class Operation {
    * Ends an attempt that got no answer to store. Before the first step the key is given free; after it the lease is given
    * back, so that the next attempt goes on at once. Whether the first step is committed is asked of the database, which
    * knows it where the connection was lost at COMMIT.
+   *
+   * @throws LeaseLostError when it is completed, or somebody else's, by now: there is nothing to give back
    */
   async abandon(): Promise<void> {
-    const released = this.isNew && (await this.write(releaseStatement(this.claimed))).length > 0;
-    if (!released) await this.write(giveBackStatement(this.claimed));
+    if (this.isNew && (await this.write(releaseStatement(this.claimed))).length > 0) return;
+    if ((await this.write(giveBackStatement(this.claimed))).length === 0) throw new LeaseLostError();
   }
 
   private completedWith(response: StoredResponse, expiresAt: Date): Completion & KeyRecord {

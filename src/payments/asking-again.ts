@@ -1,6 +1,7 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, Logger } from '@nestjs/common';
 import type { QueryResultRow } from 'pg';
 import { AcrossTenants } from '../database/across-tenants.js';
+import type { Transaction } from '../database/transaction.js';
 import { UnitOfWork } from '../database/unit-of-work.js';
 import { type Payment, PAYMENT_COLUMNS, type PaymentMethod } from './payment.entity.js';
 import { PaymentLedger } from './payment-ledger.js';
@@ -20,6 +21,8 @@ type AskedRefund = Refund & { readonly method: PaymentMethod; readonly chargeRef
  */
 @Injectable()
 export class AskingAgain {
+  private readonly logger = new Logger(AskingAgain.name);
+
   constructor(
     private readonly unitOfWork: UnitOfWork,
     private readonly acrossTenants: AcrossTenants,
@@ -47,7 +50,7 @@ export class AskingAgain {
     )) {
       const effects = await this.providers.for(method).findCharges({ tenantId, paymentId, since });
       if (effects.length === 0) continue;
-      await this.unitOfWork.run(tenantId, (transaction) => this.payments.settle(transaction, paymentId, effects));
+      await this.settle(tenantId, (transaction) => this.payments.settle(transaction, paymentId, effects));
     }
   }
 
@@ -63,10 +66,15 @@ export class AskingAgain {
       const query = { tenantId, paymentId, refundId, chargeRef, since, ...reference };
       const effects = await this.providers.for(refund.method).findRefunds(query);
       if (effects.length === 0) continue;
-      await this.unitOfWork.run(tenantId, (transaction) =>
-        this.refunds.settle(transaction, paymentId, refundId, effects),
-      );
+      await this.settle(tenantId, (transaction) => this.refunds.settle(transaction, paymentId, refundId, effects));
     }
+  }
+
+  /** What does not fit yet is asked for again, and keeps nothing else from the books. */
+  private async settle(tenantId: string, work: (transaction: Transaction) => Promise<unknown>): Promise<void> {
+    await this.unitOfWork.run(tenantId, work).catch((error: unknown) => {
+      this.logger.warn(`late_effect_not_written: ${String(error)}`);
+    });
   }
 
   private async *rows<Row extends QueryResultRow>(tenantsWithAny: string, select: string): AsyncGenerator<Row> {

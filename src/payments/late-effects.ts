@@ -25,21 +25,34 @@ export class LateEffects {
     @Inject(PAYMENTS_OPTIONS) private readonly options: PaymentsOptions,
   ) {}
 
-  /** @throws LookUpFailedError */
+  /** @throws LookUpFailedError, and Error where something does not fit yet */
   async run(): Promise<void> {
     for (const provider of this.providers.all) {
       if (provider.madeSince) await this.readList(provider);
     }
   }
 
-  /** Everything that the provider has made since the last look, in whatever order. */
+  /**
+   * Everything that the provider has made since the last look. It comes newest first and is written down oldest first:
+   * what was made later may fit only what came before it. What does not fit yet keeps nothing else from the books, and
+   * is read again.
+   */
   private async readList(provider: PaymentProvider): Promise<void> {
     const begun = Date.now();
     const since = this.readUntil.get(provider.name) ?? begun - this.options.giveUp;
+    const found: ProviderFact[] = [];
     for await (const fact of provider.madeSince!(new Date(since - OVERLAP))) {
-      if (!ProviderFacts.isOurs(fact) || (await this.isSettled(provider, fact))) continue;
-      await this.unitOfWork.run(fact.tenantId, (transaction) => this.facts.apply(transaction, fact));
+      if (ProviderFacts.isOurs(fact) && !(await this.isSettled(provider, fact))) found.push(fact);
     }
+    const inTurn = found.reverse();
+    const failures: unknown[] = [];
+    for (const fact of [...inTurn.filter(isCharge), ...inTurn.filter((fact) => !isCharge(fact))]) {
+      await this.unitOfWork
+        .run(fact.tenantId, (transaction) => this.facts.apply(transaction, fact))
+        .catch((error: unknown) => failures.push(error));
+    }
+    if (failures.length > 0)
+      throw new Error(`${failures.length} of ${found.length} do not fit yet: ${String(failures[0])}`);
     this.readUntil.set(provider.name, begun);
   }
 
@@ -55,4 +68,8 @@ export class LateEffects {
     );
     return rows.length > 0;
   }
+}
+
+function isCharge({ kind }: ProviderFact): boolean {
+  return kind === 'charge';
 }

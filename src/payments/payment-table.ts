@@ -100,21 +100,27 @@ export interface SumChange {
   readonly reserved?: number;
 }
 
-/** Moves money between the sums of a payment whose row is held. */
+/**
+ * Moves money between the sums of a payment whose row is held. What is reserved is not shown: only what is refunded makes
+ * a new version, and a version must not show two times of change.
+ *
+ * @returns `undefined` when more would be refunded than was paid: then nothing is changed
+ */
 export async function changeSums(
   transaction: Transaction,
   id: string,
   { refunded = 0, reserved = 0 }: SumChange,
-): Promise<Payment> {
+): Promise<Payment | undefined> {
   const [payment] = await transaction.query<Payment>(
     `UPDATE payments SET
        refunded_amount = refunded_amount + $3, reserved_amount = greatest(0, reserved_amount + $4),
-       version = version + CASE WHEN $3 = 0 THEN 0 ELSE 1 END, updated_at = statement_timestamp()
-     WHERE tenant_id = $1 AND id = $2
+       version = version + CASE WHEN $3 = 0 THEN 0 ELSE 1 END,
+       updated_at = CASE WHEN $3 = 0 THEN updated_at ELSE statement_timestamp() END
+     WHERE tenant_id = $1 AND id = $2 AND refunded_amount + $3 <= amount
      RETURNING ${PAYMENT_COLUMNS}`,
     [transaction.tenantId, id, refunded, reserved],
   );
-  return payment!;
+  return payment;
 }
 
 /** The payments of an order behind `after`, oldest first. */

@@ -61,6 +61,13 @@ export class StillOpenError extends Error {
   }
 }
 
+/** The provider shows nothing of it, and it is too early to say that nothing has happened: time will tell. */
+export class TooEarlyError extends StillOpenError {
+  constructor() {
+    super('nothing to be seen of it yet');
+  }
+}
+
 /**
  * The discipline of every call that moves money:
  *
@@ -101,7 +108,7 @@ export class ProviderCourse {
       }
       const found = await this.find(operation, course);
       if (found) return found;
-      if (age > course.provider.keyWindow - WINDOW_MARGIN) throw new StillOpenError('nothing to be seen of it yet');
+      if (age > course.provider.keyWindow - WINDOW_MARGIN) throw new TooEarlyError();
       return this.call(operation, course, true);
     });
   }
@@ -117,7 +124,7 @@ export class ProviderCourse {
     if (settled) return operation.complete(course.confirmed, (transaction) => course.settle(transaction, []));
     const found = await this.find(operation, course);
     if (found) return found;
-    if (age <= patience) throw new StillOpenError('nothing to be seen of it yet');
+    if (age <= patience) throw new TooEarlyError();
     return operation.complete(course.confirmed, (transaction) => course.giveUp(transaction));
   }
 

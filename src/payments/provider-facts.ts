@@ -20,12 +20,14 @@ export class ProviderFacts {
     return [tenantId, paymentId, refundId].every((id) => id === undefined || UUID.test(id));
   }
 
-  async apply(transaction: Transaction, { kind, paymentId, refundId, effect }: ProviderFact): Promise<void> {
+  /** @throws StillOpenError when it fits only what has not been heard yet: it must be told again */
+  async apply(transaction: Transaction, { kind, paymentId, refundId, chargeRef, effect }: ProviderFact): Promise<void> {
     if (kind === 'charge') {
       await this.payments.settle(transaction, paymentId, [effect]);
       return;
     }
-    const refund = await this.refunds.settle(transaction, paymentId, refundId, [effect]);
-    if (!refund && refundId !== undefined) await this.surplus.settle(transaction, paymentId, refundId, effect);
+    const surplus = refundId !== undefined ? { id: refundId } : chargeRef !== undefined ? { chargeRef } : undefined;
+    if (surplus && (await this.surplus.settle(transaction, paymentId, surplus, effect))) return;
+    await this.refunds.settle(transaction, paymentId, refundId, [effect]);
   }
 }

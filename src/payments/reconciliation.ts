@@ -15,6 +15,7 @@ import { LateEffects } from './late-effects.js';
 import { askForReview } from './money-table.js';
 import { PAYMENTS_OPTIONS, type PaymentsOptions } from './payments.options.js';
 import { type ChargeIntent, PaymentsService } from './payments.service.js';
+import { TooEarlyError } from './provider-course.js';
 import { type RefundIntent, RefundsService } from './refunds.service.js';
 import { SurplusCharges } from './surplus-charges.js';
 
@@ -103,7 +104,8 @@ export class Reconciliation implements OnApplicationBootstrap, BeforeApplication
     } catch (error) {
       if (error instanceof LeaseLostError) return 'taken';
       this.logger.debug(`${unfinished.scope.endpoint} ${unfinished.operationId}: ${String(error)}`);
-      await this.askWhenOverdue(unfinished, error);
+      // What is given up a moment later is no question for a person.
+      if (!(error instanceof TooEarlyError)) await this.askWhenOverdue(unfinished, error);
       await this.leave(operation);
       return 'open';
     }

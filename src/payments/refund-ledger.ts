@@ -7,6 +7,7 @@ import { refundView } from './dto/refund-view.js';
 import { book, isBooked } from './money-table.js';
 import { type Held, PaymentLedger } from './payment-ledger.js';
 import { changeSums, type SumChange } from './payment-table.js';
+import { StillOpenError } from './provider-course.js';
 import type { Effect } from './providers/payment-provider.js';
 import type { Refund } from './refund.entity.js';
 import { insertRefund, lockRefund, moveRefund, noteRefundRef } from './refund-table.js';
@@ -28,6 +29,7 @@ export class RefundLedger {
    * Settles a refund by what the provider shows of it, and gives it as it is then.
    *
    * @param refundId undefined: not one of ours
+   * @throws StillOpenError when it fits only what has not been heard yet: it must be told again
    */
   async settle(
     transaction: Transaction,
@@ -64,6 +66,7 @@ export class RefundLedger {
     }
     if (effect.state === 'succeeded') {
       if (await isBooked(transaction, held.payment, 'refund', effect.reference)) return refund;
+      if (status === 'failed' && refund.providerRef === effect.reference) return refund; // told before, heard after
       await book(transaction, held.payment, 'refund', effect, { refundId: refund.id });
       const sums = { refunded: amount, reserved: status === 'pending' ? -amount : 0 };
       return this.change(transaction, held, refund, 'succeeded', sums, effect.reference);
@@ -71,7 +74,10 @@ export class RefundLedger {
     if (status === 'pending') {
       return this.change(transaction, held, refund, 'failed', { reserved: -amount }, effect.reference);
     }
-    if (status === 'failed') return refund;
+    if (status === 'failed') {
+      await noteRefundRef(transaction, refund.id, effect.reference);
+      return refund;
+    }
     await book(transaction, held.payment, 'refund_reversal', effect, { refundId: refund.id });
     return this.change(transaction, held, refund, 'failed', { refunded: -amount });
   }
@@ -98,6 +104,7 @@ export class RefundLedger {
   ): Promise<Refund> {
     const refund = await moveRefund(transaction, read, { status, providerRef });
     const payment = await changeSums(transaction, refund.paymentId, sums);
+    if (!payment) throw new StillOpenError('more was given back than was paid, unless an earlier refund has failed');
     if (sums.refunded !== undefined) {
       const { refundedAmount: refunded, amount } = payment;
       const orderStatus = refunded === 0 ? 'paid' : refunded < amount ? 'partially_refunded' : 'refunded';

@@ -4,6 +4,7 @@ import type { Transaction } from '../database/transaction.js';
 import { UnitOfWork } from '../database/unit-of-work.js';
 import { askForReview, book, isBooked } from './money-table.js';
 import { PaymentLedger } from './payment-ledger.js';
+import type { Payment } from './payment.entity.js';
 import { findPayment } from './payment-table.js';
 import { PAYMENTS_OPTIONS, type PaymentsOptions } from './payments.options.js';
 import type { Effect, RefundOrder } from './providers/payment-provider.js';
@@ -55,20 +56,42 @@ export class SurplusCharges {
   }
 
   /**
-   * Writes down that a surplus charge was given back.
+   * Writes down what became of giving a surplus charge back.
    *
-   * @param id of the surplus charge, which the provider keeps as that of the refund
+   * @param of `id`: of the surplus charge, which the provider keeps as that of the refund; `chargeRef`: a person has given
+   *   back what the provider knows by that name, or a part of it
+   * @returns whether it is about a surplus charge
    */
-  async settle(transaction: Transaction, paymentId: string, id: string, effect: Effect): Promise<void> {
-    if (effect.state !== 'succeeded') return;
+  async settle(
+    transaction: Transaction,
+    paymentId: string,
+    of: { readonly id: string } | { readonly chargeRef: string },
+    effect: Effect,
+  ): Promise<boolean> {
     const held = await this.ledger.hold(transaction, paymentId);
-    if (!held || (await isBooked(transaction, held.payment, 'refund', effect.reference))) return;
-    const returned = await transaction.query(
-      `UPDATE surplus_charges SET status = 'returned', lease_until = NULL
-       WHERE tenant_id = $1 AND id = $2 AND payment_id = $3 RETURNING 1`,
-      [transaction.tenantId, id, paymentId],
-    );
-    if (returned.length > 0) await book(transaction, held.payment, 'refund', effect, { surplus: true });
+    const surplus = held && (await lockSurplus(transaction, paymentId, of));
+    if (!surplus) return false;
+    const { payment } = held;
+    const isReturned = await isBooked(transaction, payment, 'refund', effect.reference);
+    if (effect.state === 'succeeded' && !isReturned) {
+      await book(transaction, payment, 'refund', effect, { surplus: true });
+      await noteReturned(transaction, surplus.id, effect.amount);
+    }
+    if (effect.state === 'failed' && isReturned) await this.returnFailed(transaction, payment, surplus, effect);
+    return true;
+  }
+
+  /** The provider has the money again, and would only repeat its answer to whoever asked it once more. */
+  private async returnFailed(
+    transaction: Transaction,
+    payment: Payment,
+    { id: subjectId, chargeRef }: LockedSurplus,
+    effect: Effect,
+  ): Promise<void> {
+    if (await isBooked(transaction, payment, 'refund_reversal', effect.reference)) return;
+    await book(transaction, payment, 'refund_reversal', effect, { surplus: true });
+    const detail = `The surplus charge ${chargeRef} was given back by ${effect.reference}, which has failed (${effect.code ?? 'no code'}).`;
+    await askForReview(transaction, payment.id, { subjectId, reason: 'surplus-not-returned', detail });
   }
 
   /** Commits the intent to call for the oldest one that nobody works on. */
@@ -108,7 +131,7 @@ export class SurplusCharges {
         return await this.askWhenHopeless(tenantId, surplus);
       if (performance.now() - begun + this.providers.timeout > this.options.lease) return;
       const order = { tenantId, paymentId, operationId: refundId, amount, currency, refundId, chargeRef };
-      const answer = await provider.refund({ ...order, key: `surplus-${refundId}` } satisfies RefundOrder);
+      const answer = await provider.refund({ ...order, key: `surplus-${refundId}-${amount}` } satisfies RefundOrder);
       if (answer.kind === 'effect') await this.written(tenantId, surplus, [answer.effect]);
       else this.logger.warn(`surplus_not_returned_yet: ${chargeRef}: ${answer.kind}`);
       if (answer.kind === 'not-happened' && !surplus.doubtful) await this.untake(tenantId, refundId);
@@ -119,7 +142,7 @@ export class SurplusCharges {
 
   private written(tenantId: string, { id, paymentId }: SurplusCharge, effects: readonly Effect[]): Promise<void> {
     return this.unitOfWork.run(tenantId, async (transaction) => {
-      for (const effect of effects) await this.settle(transaction, paymentId, id, effect);
+      for (const effect of effects) await this.settle(transaction, paymentId, { id }, effect);
     });
   }
 
@@ -140,4 +163,34 @@ export class SurplusCharges {
       askForReview(transaction, paymentId, { subjectId: id, reason: 'surplus-not-returned', detail }),
     );
   }
+}
+
+interface LockedSurplus {
+  readonly id: string;
+  readonly chargeRef: string;
+}
+
+async function lockSurplus(
+  transaction: Transaction,
+  paymentId: string,
+  of: { readonly id: string } | { readonly chargeRef: string },
+): Promise<LockedSurplus | undefined> {
+  const [column, value] = 'id' in of ? ['id', of.id] : ['charge_ref', of.chargeRef];
+  const [surplus] = await transaction.query<LockedSurplus & Record<string, unknown>>(
+    `SELECT id, charge_ref AS "chargeRef" FROM surplus_charges
+     WHERE tenant_id = $1 AND payment_id = $2 AND ${column} = $3 FOR UPDATE`,
+    [transaction.tenantId, paymentId, value],
+  );
+  return surplus;
+}
+
+/** What is left to be given back is the row's amount. */
+async function noteReturned(transaction: Transaction, id: string, amount: number): Promise<void> {
+  await transaction.query(
+    `UPDATE surplus_charges SET
+       status = CASE WHEN amount <= $3 THEN 'returned' ELSE status END,
+       amount = CASE WHEN amount <= $3 THEN amount ELSE amount - $3 END, lease_until = NULL
+     WHERE tenant_id = $1 AND id = $2`,
+    [transaction.tenantId, id, amount],
+  );
 }

@@ -7,6 +7,7 @@ import { PayloadTooLarge, ServiceUnavailable } from '../http/problems.js';
 import { SafeToRepeat } from '../idempotency/safe-to-repeat.decorator.js';
 import { Inbox } from '../messaging/inbox.js';
 import { BadSignature } from './payment.problems.js';
+import { StillOpenError } from './provider-course.js';
 import { ProviderFacts } from './provider-facts.js';
 import { LookUpFailedError, type ProviderFact, type ProviderNotice } from './providers/payment-provider.js';
 import { BadSignatureError, StripeWebhooks } from './providers/stripe-webhook.js';
@@ -52,12 +53,8 @@ export class WebhooksController {
     const notice = await this.webhooks.read(bytes, signature).catch(refusal);
     const ours = notice.facts.filter((fact) => ProviderFacts.isOurs(fact));
     for (const tenantId of new Set(ours.map((fact) => fact.tenantId))) {
-      await this.apply(
-        tenantId,
-        notice,
-        bytes,
-        ours.filter((fact) => fact.tenantId === tenantId),
-      );
+      const facts = ours.filter((fact) => fact.tenantId === tenantId);
+      await this.apply(tenantId, notice, bytes, facts).catch(refusal);
     }
   }
 
@@ -80,8 +77,10 @@ export class WebhooksController {
 
 function refusal(error: unknown): never {
   if (error instanceof BadSignatureError) throw new Problem(BadSignature, error.message);
-  if (error instanceof LookUpFailedError) {
-    throw new Problem(ServiceUnavailable, 'It could not be found out whose event this is. Send it again.', {
+  if (error instanceof LookUpFailedError || error instanceof StillOpenError) {
+    const missing =
+      error instanceof LookUpFailedError ? 'It could not be found out whose event this is' : error.message;
+    throw new Problem(ServiceUnavailable, `${missing}. Send it again.`, {
       headers: { 'Retry-After': '5' },
       cause: error,
     });

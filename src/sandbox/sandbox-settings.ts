@@ -1,18 +1,9 @@
 import { z } from 'zod';
-import { SettingsError } from '../config/settings.js';
+import { integer, SettingsError, url } from '../config/settings.js';
 import type { SandboxOptions } from './sandbox.js';
 
 /** What signs webhooks where nothing else is said; the service knows it too. */
 export const DEFAULT_WEBHOOK_SECRET = 'whsec_sandbox';
-
-function url(...schemes: string[]) {
-  return z
-    .string()
-    .refine((text) => URL.canParse(text) && schemes.includes(new URL(text).protocol.slice(0, -1)), {
-      message: `must be a URL that begins with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`,
-    })
-    .optional();
-}
 
 const environment = z.object({
   NODE_ENV: z
@@ -20,14 +11,7 @@ const environment = z.object({
     .refine((text) => text !== 'production', { message: 'is production, where no sandbox may run' })
     .optional(),
   HOST: z.string().default('127.0.0.1'),
-  SANDBOX_PORT: z
-    .string()
-    .default('4242')
-    .transform((text, context) => {
-      if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
-      context.addIssue(`is "${text}", but must be a whole number from 0 to 65535`);
-      return z.NEVER;
-    }),
+  SANDBOX_PORT: integer('4242', 0, 65_535),
   SANDBOX_DATABASE_URL: url('postgres', 'postgresql'),
   SANDBOX_WEBHOOK_URL: url('http', 'https'),
   STRIPE_WEBHOOK_SECRET: z.string().default(DEFAULT_WEBHOOK_SECRET),

@@ -1,4 +1,5 @@
 import { loadEnvFile } from '../config/load-env-file.js';
+import { stopOnSignal } from '../config/stop-on-signal.js';
 import { resolveCluster } from '../database/embedded-postgres/cluster.js';
 import { findAccount } from '../database/embedded-postgres/installation.js';
 import { EmbeddedPostgresError, startEmbeddedPostgres } from '../database/embedded-postgres.js';
@@ -23,7 +24,7 @@ async function run(): Promise<void> {
     stopOnSignal(async () => {
       await sandbox.stop();
       await database.stop();
-    });
+    }, STOP_WITHIN_MS);
     console.log(welcome(sandbox, settings));
   } catch (error) {
     await database.stop();
@@ -54,24 +55,6 @@ function welcome({ url }: Sandbox, { webhook }: SandboxSettings): string {
     webhook ? `Events go to ${webhook.url}` : 'Events wait: set SANDBOX_WEBHOOK_URL to have them sent.',
     `What it did: ${url}/sandbox/effects`,
   ].join('\n');
-}
-
-function stopOnSignal(stop: () => Promise<void>): void {
-  let stopping = false;
-  const onSignal = () => {
-    if (stopping) return;
-    stopping = true;
-    setTimeout(() => process.exit(1), STOP_WITHIN_MS).unref();
-    stop().then(
-      () => process.exit(0),
-      (error: unknown) => {
-        console.error(error);
-        process.exit(1);
-      },
-    );
-  };
-  process.on('SIGTERM', onSignal);
-  process.on('SIGINT', onSignal);
 }
 
 await run().catch((error: Error) => {

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { CARD, DECLINED_CARD, PayingApp, TRANSFER } from './paying.js';
+import { ACME } from '../support/test-app.js';
+import { waitFor } from '../support/wait-for.js';
 import { expectReplayOf } from '../idempotency/expect-replay-of.js';
 
 let app: PayingApp;
@@ -114,4 +116,39 @@ describe('paying', () => {
       expect(await app.counts()).toEqual(PAID);
     },
   );
+
+  it('goes on when its client goes away, and the retry gets the one outcome (K8)', async () => {
+    const orderId = await app.order();
+    const key = randomUUID();
+    await app.sandbox.arm('payment_intents.create', 'delay', { delayMs: 200 });
+    const gone = new AbortController();
+    const left = fetch(`${app.service.baseUrl}/v1/orders/${orderId}/payments`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${ACME.key}`, 'Content-Type': 'application/json', 'Idempotency-Key': key },
+      body: JSON.stringify(CARD),
+      signal: gone.signal,
+    }).catch((error: Error) => error.name);
+    await waitFor(async () => (await app.database.count('payments')) === 1, { description: 'the payment to begin' });
+    gone.abort();
+    expect(await left).toBe('AbortError');
+
+    const retried = await app.pay(orderId, CARD, key);
+    expect([retried.status, retried.headers['idempotent-replayed']]).toEqual([201, 'true']);
+    expect(await app.counts()).toEqual(PAID);
+    expect(await app.sandbox.calls()).toHaveLength(1);
+  });
+
+  it('of one key, 20 times at once, and of 20 keys at once: one effect each time', async () => {
+    const [one, other] = [await app.order(), await app.order()];
+    const key = randomUUID();
+    const same = await Promise.all(Array.from({ length: 20 }, () => app.pay(one, CARD, key)));
+    const different = await Promise.all(Array.from({ length: 20 }, () => app.pay(other)));
+
+    expect(new Set(same.map(({ status }) => status))).toEqual(new Set([201]));
+    expect(new Set(same.map(({ text }) => text)).size).toBe(1);
+    const codes = different.map(({ status, body }) => (status === 201 ? '201' : (body.code as string)));
+    expect(codes.filter((code) => code === '201')).toHaveLength(1);
+    for (const code of codes) expect(['201', 'payment-in-progress', 'order-already-paid']).toContain(code);
+    expect(await app.counts()).toMatchObject({ payments: 2, movements: 2, events: 2, effects: 2 });
+  });
 });

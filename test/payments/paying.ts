@@ -144,12 +144,7 @@ export class PayingApp {
   /** Empties both databases. */
   async clear(): Promise<void> {
     await this.database.clear();
-    await this.providerDatabase.query(
-      `DO $$ DECLARE name text; BEGIN
-         FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'sandbox' LOOP
-           EXECUTE format('TRUNCATE sandbox.%I CASCADE', name);
-         END LOOP; END $$`,
-    );
+    await clearSandbox(this.providerDatabase);
   }
 
   async stop(): Promise<void> {
@@ -158,4 +153,15 @@ export class PayingApp {
     await this.database.drop();
     await this.providerDatabase.drop();
   }
+}
+
+/** Lets the sandbox that keeps its state there forget everything. */
+export async function clearSandbox(database: TestDatabase): Promise<void> {
+  await database.query(
+    `DO $$ DECLARE name text; BEGIN
+       FOR name IN SELECT tablename FROM pg_tables
+                   WHERE schemaname = 'sandbox' AND tablename NOT IN ('schema_versions', 'switches') LOOP
+         EXECUTE format('TRUNCATE sandbox.%I CASCADE', name);
+       END LOOP; END $$`,
+  );
 }

@@ -104,6 +104,15 @@ describe('the reconciler', () => {
     expect((await app.pay(orderId)).status).toBe(201); // the order is open again
   });
 
+  it('asks nobody about what it gives up itself in a moment', async () => {
+    await lose(TRANSFER, 'bank_transfers.create', 'reset-connection');
+    await age('24 hours 59 minutes');
+    // The claim is a little older than the call: for so long its time is up, and that of the call is not.
+    await app.database.query(`UPDATE idempotency_keys SET created_at = created_at - interval '2 minutes'`);
+    expect(await reconcile()).toEqual({ settled: 0, open: 1 });
+    expect(await app.service.app.get(Reviews).list()).toEqual([]);
+  });
+
   it('books money that lands after all, or gives it back when the order was paid by another payment', async () => {
     const { orderId } = await lose(TRANSFER, 'bank_transfers.create', 'reset-connection');
     const other = await lose(TRANSFER, 'bank_transfers.create', 'reset-connection');

@@ -72,6 +72,8 @@ export interface ProviderFact {
   readonly paymentId: string;
   /** Undefined for a refund that was not asked for through this service: somebody used the provider's dashboard. */
   readonly refundId?: string;
+  /** The provider's id of the charge that a refund gives back of. */
+  readonly chargeRef?: string;
   readonly effect: Effect;
 }
 

@@ -110,5 +110,13 @@ export function chargeFact(intent: PaymentIntent, owner: Owner): ProviderFact {
 
 export function refundFact(refund: Refund, owner: Owner): ProviderFact {
   const refundId = refund.metadata?.refund;
-  return { kind: 'refund', ...owner, ...(isId(refundId) ? { refundId } : {}), effect: refundEffect(refund) };
+  const { payment_intent: intent } = refund;
+  const chargeRef = typeof intent === 'string' ? intent : intent?.id;
+  return {
+    kind: 'refund',
+    ...owner,
+    ...(isId(refundId) && { refundId }),
+    ...(chargeRef !== undefined && { chargeRef }),
+    effect: refundEffect(refund),
+  };
 }

@@ -118,9 +118,20 @@ describe('what was made since a time', () => {
     const ours = { tenantId: TENANT, paymentId: PAYMENT };
     expect(await facts()).toEqual([
       { kind: 'charge', ...ours, effect: expect.objectContaining({ reference: 'pi_1', amount: 1_999 }) },
-      { kind: 'refund', ...ours, refundId: REFUND, effect: expect.objectContaining({ reference: 're_1' }) },
-      { kind: 'refund', ...ours, effect: expect.objectContaining({ reference: 're_2', amount: 500 }) },
-      { kind: 'refund', ...ours, effect: expect.objectContaining({ reference: 're_3' }) },
+      {
+        kind: 'refund',
+        ...ours,
+        chargeRef: 'pi_1',
+        refundId: REFUND,
+        effect: expect.objectContaining({ reference: 're_1' }),
+      },
+      {
+        kind: 'refund',
+        ...ours,
+        chargeRef: 'pi_1',
+        effect: expect.objectContaining({ reference: 're_2', amount: 500 }),
+      },
+      { kind: 'refund', ...ours, chargeRef: 'pi_1', effect: expect.objectContaining({ reference: 're_3' }) },
     ]);
     const since = String(Math.floor(SINCE.getTime() / 1_000) - MARGIN_S);
     expect(server.requests.map(({ query }) => query.get('created[gte]'))).toEqual([since, since]);

@@ -149,7 +149,7 @@ describe('an event', () => {
       const { facts } = await received(type, refund({ status: 'failed', failure_reason: 'unknown' }));
 
       const effect = expect.objectContaining({ reference: 're_1', state: 'failed', code: 'unknown', amount: 500 });
-      expect(facts).toEqual([{ kind: 'refund', ...OURS, refundId: REFUND, effect }]);
+      expect(facts).toEqual([{ kind: 'refund', ...OURS, chargeRef: 'pi_1', refundId: REFUND, effect }]);
       expect(server.requests).toEqual([]);
     },
   );
@@ -159,7 +159,9 @@ describe('an event', () => {
 
     const { facts } = await received('refund.created', refund({ metadata: {} }));
 
-    expect(facts).toEqual([{ kind: 'refund', ...OURS, effect: expect.objectContaining({ reference: 're_1' }) }]);
+    expect(facts).toEqual([
+      { kind: 'refund', ...OURS, chargeRef: 'pi_1', effect: expect.objectContaining({ reference: 're_1' }) },
+    ]);
     expect(server.requests.map(({ path }) => path)).toEqual(['/v1/payment_intents/pi_1']);
   });
 
@@ -173,8 +175,14 @@ describe('an event', () => {
     const { facts } = await received('charge.refunded', charge);
 
     expect(facts).toEqual([
-      { kind: 'refund', ...OURS, refundId: REFUND, effect: expect.objectContaining({ reference: 're_1' }) },
-      { kind: 'refund', ...OURS, effect: expect.objectContaining({ reference: 're_2' }) },
+      {
+        kind: 'refund',
+        ...OURS,
+        chargeRef: 'pi_1',
+        refundId: REFUND,
+        effect: expect.objectContaining({ reference: 're_1' }),
+      },
+      { kind: 'refund', ...OURS, chargeRef: 'pi_1', effect: expect.objectContaining({ reference: 're_2' }) },
     ]);
     expect(server.requests.map(({ path }) => path)).toEqual(['/v1/payment_intents/pi_1', '/v1/refunds']);
   });
