@@ -5,6 +5,7 @@ import { Orders1764500000004 } from './1764500000004-orders.js';
 import { LeasesAndInbox1764500000005 } from './1764500000005-leases-and-inbox.js';
 import { Payments1764500000006 } from './1764500000006-payments.js';
 import { Relay1764500000008 } from './1764500000008-relay.js';
+import { Figures1764500000010 } from './1764500000010-figures.js';
 
 /** Every migration, oldest first. A released one is never changed: add another. */
 export const MIGRATIONS = [
@@ -15,4 +16,5 @@ export const MIGRATIONS = [
   LeasesAndInbox1764500000005,
   Payments1764500000006,
   Relay1764500000008,
+  Figures1764500000010,
 ];
