@@ -7,6 +7,7 @@ import { Payments1764500000006 } from './1764500000006-payments.js';
 import { Feeds1764500000007 } from './1764500000007-feeds.js';
 import { Relay1764500000008 } from './1764500000008-relay.js';
 import { Notifications1764500000009 } from './1764500000009-notifications.js';
+import { Figures1764500000010 } from './1764500000010-figures.js';
 
 /** Every migration, oldest first. A released one is never changed: add another. */
 export const MIGRATIONS = [
@@ -19,4 +20,5 @@ export const MIGRATIONS = [
   Feeds1764500000007,
   Relay1764500000008,
   Notifications1764500000009,
+  Figures1764500000010,
 ];

@@ -3,6 +3,7 @@ import { getDataSourceToken, TypeOrmModule } from '@nestjs/typeorm';
 import type { DataSource } from 'typeorm';
 import { AcrossTenants } from './across-tenants.js';
 import { type DatabaseOptions, dataSourceOptions } from './data-source.js';
+import { PoolFigures } from './pool-figures.js';
 import { UnitOfWork } from './unit-of-work.js';
 
 /** The pool and the ways to use it. Repositories are not handed out: beside a transaction they silently bypass it. */
@@ -23,9 +24,10 @@ export class DatabaseModule {
       ],
       providers: [
         { provide: UnitOfWork, useFactory: (dataSource: DataSource) => new UnitOfWork(dataSource), inject },
+        { provide: PoolFigures, useFactory: (dataSource: DataSource) => new PoolFigures(dataSource), inject },
         { provide: AcrossTenants, useFactory: (dataSource: DataSource) => new AcrossTenants(dataSource), inject },
       ],
-      exports: [UnitOfWork, AcrossTenants],
+      exports: [UnitOfWork, AcrossTenants, PoolFigures],
     };
   }
 }

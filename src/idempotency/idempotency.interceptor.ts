@@ -3,6 +3,7 @@ import { type CallHandler, type ExecutionContext, Inject, Injectable, type NestI
 import { Reflector } from '@nestjs/core';
 import type { Request, Response } from 'express';
 import { lastValueFrom, type Observable, of } from 'rxjs';
+import { tell } from '../config/telemetry.js';
 import { isSerializationConflict } from '../database/sql-state.js';
 import { exceptionToProblem } from '../http/exception-to-problem.js';
 import { Problem } from '../http/problem.js';
@@ -66,6 +67,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
       throw error;
     } finally {
       captured.restore();
+      tell('keyed-request', { endpoint: rules.endpoint, outcome: notes.outcome ?? 'failed' });
     }
   }
 

@@ -1,5 +1,6 @@
 import { Inject, Injectable, Logger } from '@nestjs/common';
 import { v7 as uuidv7 } from 'uuid';
+import { tell } from '../config/telemetry.js';
 import { RESTORE_LIMITS } from '../database/data-source.js';
 import { UnitOfWork } from '../database/unit-of-work.js';
 import { Problem } from '../http/problem.js';
@@ -48,6 +49,7 @@ export class LeasedExecution {
       return await this.claims.decide(request, (mayBlock) => this.attempt(request, flight, handle, mayBlock));
     } catch (error) {
       if (!(error instanceof LeaseLostError)) throw error;
+      tell('lease-lost', { endpoint: request.scope.endpoint });
       this.logger.warn(`A lease of ${request.scope.endpoint} was lost; its request waits for the new owner`);
       return this.run({ ...request, waitUntil: performance.now() + this.options.wait }, flight, handle);
     }

@@ -1,5 +1,6 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { DiscoveryService, MetadataScanner } from '@nestjs/core';
+import { tell } from '../config/telemetry.js';
 import { UnitOfWork } from '../database/unit-of-work.js';
 import { UUID } from '../http/uuid-param.pipe.js';
 import type { CloudEvent } from './cloud-event.js';
@@ -54,13 +55,27 @@ export class Consumers implements OnModuleInit {
    * @param bytes a CloudEvent in JSON; a repeat has the same
    * @throws MalformedMessageError, or what the consumer threw
    */
-  async apply({ consumer, handle }: Consumer, tenantId: unknown, bytes: Buffer): Promise<void> {
+  async apply(consumer: Consumer, tenantId: unknown, bytes: Buffer): Promise<void> {
+    try {
+      await this.applyOnce(consumer, tenantId, bytes);
+    } catch (error) {
+      tell('message', {
+        consumer: consumer.consumer,
+        outcome: error instanceof MalformedMessageError ? 'malformed' : 'failed',
+      });
+      throw error;
+    }
+  }
+
+  private async applyOnce({ consumer, handle }: Consumer, tenantId: unknown, bytes: Buffer): Promise<void> {
     if (typeof tenantId !== 'string' || !UUID.test(tenantId)) throw new MalformedMessageError('It names no tenant');
     const event = parse(bytes);
-    await this.unitOfWork.run(tenantId, async (transaction) => {
+    const isNew = await this.unitOfWork.run(tenantId, async (transaction) => {
       const isNew = await this.inbox.accept(transaction, { consumer, messageId: event.id, bytes });
       if (isNew) await handle(event, transaction);
+      return isNew;
     });
+    tell('message', { consumer, outcome: isNew ? 'applied' : 'repeated' });
   }
 }
 

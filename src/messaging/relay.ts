@@ -6,6 +6,7 @@ import {
   Logger,
   type OnApplicationBootstrap,
 } from '@nestjs/common';
+import { tell } from '../config/telemetry.js';
 import { AcrossTenants } from '../database/across-tenants.js';
 import { UnitOfWork } from '../database/unit-of-work.js';
 import { toCloudEvent } from './cloud-event.js';
@@ -164,8 +165,11 @@ export class Relay implements OnApplicationBootstrap, BeforeApplicationShutdown 
       try {
         await this.transport.publish({ tenantId, envelope: toCloudEvent(event) }, until);
         deliveries.published.push(event.id);
+        tell('event-delivery', { outcome: 'published' });
       } catch (error) {
-        if (error instanceof EventRefusedError) deliveries.refused.push({ id: event.id, reason: error.message });
+        const isRefused = error instanceof EventRefusedError;
+        tell('event-delivery', { outcome: isRefused ? 'refused' : 'unavailable' });
+        if (isRefused) deliveries.refused.push({ id: event.id, reason: error.message });
         else deliveries.unavailable ??= error as Error;
         return;
       }

@@ -1,4 +1,5 @@
 import { Injectable, Logger } from '@nestjs/common';
+import { tell } from '../config/telemetry.js';
 import type { Transaction } from '../database/transaction.js';
 import { Outbox } from '../messaging/outbox.js';
 import type { Order } from '../orders/order.entity.js';
@@ -8,6 +9,7 @@ import { askForReview, book, isBooked, oweSurplus } from './money-table.js';
 import type { Payment } from './payment.entity.js';
 import { findPayment, lockPayment, movePayment, notePaymentRef } from './payment-table.js';
 import type { Effect } from './providers/payment-provider.js';
+import { providerOf } from './providers/payment-providers.js';
 
 /** A payment and its order, their rows held until the end of the transaction. */
 export interface Held {
@@ -94,6 +96,7 @@ export class PaymentLedger {
       return held;
     }
     if (payment.status !== 'pending' && !mayStillPay(held)) {
+      tell('duplicate-effect', { provider: providerOf(payment.method) });
       this.logger.error(`surplus_charge: ${effect.reference} for payment ${payment.id}; it is given back`);
       await book(transaction, payment, 'charge', effect, { surplus: true });
       await oweSurplus(transaction, payment, effect);

@@ -10,6 +10,7 @@ import type { ProviderAccess } from './provider-access.js';
 import { ProviderCourse } from './provider-course.js';
 import { ProviderFacts } from './provider-facts.js';
 import { BankProvider } from './providers/bank-provider.js';
+import { MeasuredProvider } from './providers/measured-provider.js';
 import { PaymentProviders } from './providers/payment-providers.js';
 import { createStripe } from './providers/stripe-client.js';
 import { StripeProvider } from './providers/stripe-provider.js';
@@ -40,7 +41,10 @@ export class PaymentsModule {
       controllers: [PaymentsController, RefundsController, WebhooksController],
       providers: [
         { provide: PAYMENTS_OPTIONS, useValue: options },
-        { provide: PaymentProviders, useValue: new PaymentProviders(card, bank, timeout) },
+        {
+          provide: PaymentProviders,
+          useValue: new PaymentProviders(new MeasuredProvider(card), new MeasuredProvider(bank), timeout),
+        },
         { provide: StripeWebhooks, useValue: new StripeWebhooks(stripe, webhookSecret) },
         PaymentLedger,
         RefundLedger,
