@@ -295,6 +295,9 @@ export interface ProblemCodes {
     | 'unauthenticated';
   getLiveness:
     | 'internal-error';
+  getMetrics:
+    | 'internal-error'
+    | 'service-unavailable';
   getOrder:
     | 'internal-error'
     | 'not-found'
