@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { PostgresProxy, statement, type WireMessage } from '../support/postgres-proxy.js';
 import { ACME, TestApp } from '../support/test-app.js';
 import { TestDatabase } from '../support/test-database.js';
@@ -32,12 +32,17 @@ beforeEach(() => {
   return database.clear();
 });
 
-const start = (longestPause: number, providers = [consumerOf()]) =>
-  TestApp.start({}, { database, databaseUrl: proxy.url, providers, messaging: { longestPause } });
+let relay: TestApp;
+/** It ends with its test, however that ends: a long pause would keep the process. */
+afterEach(() => relay.app.close());
+
+async function start(longestPause: number, providers = [consumerOf()]): Promise<void> {
+  relay = await TestApp.start({}, { database, databaseUrl: proxy.url, providers, messaging: { longestPause } });
+}
 
 describe('a relay with nothing to do', () => {
   it('looks less and less often, down to its longest pause, by one statement without a transaction', async () => {
-    const relay = await start(640);
+    await start(640);
     await waitFor(() => looks.length >= 8, { description: 'eight looks' });
     const recording = proxy.record();
     await waitFor(() => looks.length >= 11, { description: 'three more looks' });
@@ -54,21 +59,19 @@ describe('a relay with nothing to do', () => {
   });
 
   it('is woken by a commit at once, also by one that comes while it delivers', async () => {
-    const relay = await start(PAUSE);
+    await start(PAUSE);
     // A look that fails is followed by the longest pause.
     await proxy.once(statement.isSent(/RECURSIVE tenants/), 'cut');
     await createOrder(relay);
     await allPublished(database);
     for (let n = 0; n < 20; n++) await createOrder(relay);
     await allPublished(database);
-    await relay.app.close();
-
     await expectEffectsOnce(database);
     expect(await database.count('effects')).toBe(21);
   });
 
   it('looks at no outbox at all where nobody receives', async () => {
-    const relay = await start(20, []);
+    await start(20, []);
     await createOrder(relay);
     await insertEvents(database, ACME.tenantId, { aggregates: 3, versions: 1 });
     await relay.as().get('/v1/events');
@@ -84,16 +87,18 @@ describe('a relay with slow consumers', () => {
     const slow = consumerOf(async (_, transaction) => {
       await transaction.query('SELECT pg_sleep(0.3)');
     });
-    const relay = await start(50, [slow]);
+    await start(50, [slow]);
     await insertEvents(database, ACME.tenantId, { aggregates: 50, versions: 1 });
-    await waitFor(() => database.count('pg_stat_activity', `query LIKE '%pg_sleep(0.3)' AND state = 'active'`));
-    const busy = await database.count(
-      'pg_stat_activity',
-      `datname = current_database() AND application_name = 'orders-service' AND state <> 'idle'`,
-    );
-    expect(busy).toBeLessThanOrEqual(5);
+    await waitFor(() => database.count('effects'), { description: 'the first to be done' });
     expect((await relay.as().get('/v1/orders')).status).toBe(200);
-    expect(await database.count('effects')).toBeLessThan(50);
+    let most = 0;
+    while ((await database.count('effects')) < 50) {
+      most = Math.max(
+        most,
+        await database.count('pg_stat_activity', `query LIKE '%pg_sleep(0.3)' AND state = 'active'`),
+      );
+    }
+    expect(most).toBeLessThanOrEqual(4); // of the ten in the pool
     await allPublished(database);
     await relay.app.close();
     await expectEffectsOnce(database);
