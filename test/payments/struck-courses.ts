@@ -105,6 +105,17 @@ export async function finalAnswer(
   throw new Error(`No answer that stands: ${answer?.status} ${answer?.text}`);
 }
 
+/** Money that is settled and a key that is completed are seen together or not at all, however the request was struck. */
+export async function expectNothingTorn({ database }: PayingProcesses, { kind }: Course, { key }: MoneyRequest) {
+  const torn = await database.query(
+    `SELECT m.status AS money, k.status AS key
+     FROM ${kind}s m JOIN idempotency_keys k ON k.tenant_id = m.tenant_id AND k.operation_id = m.operation_id
+     WHERE k.key = $1 AND (m.status <> 'pending') <> (k.status = 'completed')`,
+    [key],
+  );
+  expect(torn).toEqual([]);
+}
+
 /** Waits until nobody is needed any more for what was begun with that key. */
 export async function settledAlone({ database }: PayingProcesses, { key }: MoneyRequest): Promise<void> {
   const open = `key = $1 AND status = 'in_progress' AND recovery_point <> 'created'`;

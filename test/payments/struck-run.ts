@@ -5,6 +5,7 @@ import {
   type Course,
   type End,
   endsWithoutRepeating,
+  expectNothingTorn,
   expectOneOutcome,
   expectReplay,
   finalAnswer,
@@ -126,6 +127,8 @@ export class StruckRun {
     if (answer?.status !== (fate === 'killed' ? undefined : 503) && !isReplay(answer)) {
       throw new Error(`The struck request got ${answer?.status} ${answer?.text}`);
     }
+    // A reconciliation that reads lists settles money by itself, before anybody has the key.
+    if (!options.reconciling) await expectNothingTorn(processes, course, request);
     if (options.waitsForReconciliation) await settledAlone(processes, request);
     const final = await finalAnswer(processes, other, request);
     const end = await expectOneOutcome(processes, course, amount, request, final);
