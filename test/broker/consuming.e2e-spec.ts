@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
 import { DatabaseUnavailableError } from '../../src/database/database.errors.js';
@@ -159,6 +160,8 @@ describeWithBroker('a consumer behind RabbitMQ', () => {
     const stop = jest.spyOn(service.app.get(EventTransport), 'stop');
     const closed = service.app.close();
     await waitFor(() => stop.mock.calls.length > 0, { description: 'the service to take no more' });
+    await sleep(500); // time enough to be gone, for one who does not wait
+    expect(proxy.connections).toBe(2);
     gate.open();
     await closed;
     expect(await effects()).toBe(4);
