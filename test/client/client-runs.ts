@@ -4,7 +4,6 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const PROGRAM = fileURLToPath(new URL('client-process.js', import.meta.url));
@@ -28,6 +27,8 @@ export interface Noted {
 export class ClientRuns {
   starts = 0;
   kills = 0;
+  /** To be called for each request that arrives. */
+  arrived: () => void = () => undefined;
   private child: ChildProcess | undefined;
 
   private constructor(
@@ -46,10 +47,10 @@ export class ClientRuns {
   /**
    * Runs it to its end.
    *
-   * @param killAfterMs for each kill, after how many milliseconds
+   * @param killAfter for each kill, after how many of its requests arrived
    * @throws Error when it ends in any other way than killed, done, or with something to go on with
    */
-  async toTheEnd(killAfterMs: number[]): Promise<void> {
+  async toTheEnd(killAfter: number[]): Promise<void> {
     for (;;) {
       this.starts += 1;
       const child = (this.child = spawn(process.execPath, [PROGRAM], {
@@ -59,16 +60,9 @@ export class ClientRuns {
       let printed = '';
       child.stderr.setEncoding('utf8').on('data', (text: string) => (printed += text));
       const ended = once(child, 'close') as Promise<[number | null, string | null]>;
-      const killAfter = killAfterMs.shift();
-      const stop = new AbortController();
-      if (killAfter !== undefined) {
-        void sleep(killAfter, undefined, { signal: stop.signal }).then(
-          () => child.kill('SIGKILL'),
-          () => undefined,
-        );
-      }
+      let left = killAfter.shift() ?? Infinity;
+      this.arrived = () => void ((left -= 1) === 0 && child.kill('SIGKILL'));
       const [code, signal] = await ended;
-      stop.abort();
       if (code === 0) return;
       if (signal === 'SIGKILL') this.kills += 1;
       else if (code !== 75) throw new Error(`The client ended with ${code ?? signal}: ${printed}`);

@@ -44,6 +44,8 @@ interface Reply {
 export class FaultyProxy {
   /** How often each thing happened. */
   readonly happened: Partial<Record<Fault | 'none', number>> = {};
+  /** Told of each request that has arrived whole. */
+  onArrival: () => void = () => undefined;
   private readonly agent = new Agent({ keepAlive: true, maxSockets: 60 });
   private readonly underway = new Set<Promise<unknown>>();
   private readonly server: Server;
@@ -87,6 +89,7 @@ export class FaultyProxy {
   private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
+    this.onArrival();
     const { method = '', url = '', headers } = request;
     const arrived = { method, url, headers, body: Buffer.concat(chunks) };
     const fault = this.random.chance(1 / this.oneIn) ? this.random.pick(FAULTS) : undefined;

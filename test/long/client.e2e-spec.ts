@@ -50,7 +50,8 @@ describe(`the client, on a network that loses, delays, doubles and cuts, and kil
     const proxy = await FaultyProxy.start(service.baseUrl, random);
     const runs = await ClientRuns.of(operation, proxy.url, work, OPTIONS);
     try {
-      await runs.toTheEnd(Array.from({ length: KILLS }, () => random.between(200, 2_500)));
+      proxy.onArrival = () => runs.arrived();
+      await runs.toTheEnd(Array.from({ length: KILLS }, () => random.between(1, work.length / KILLS)));
       await proxy.settled();
       console.log(`seed ${SEED}, ${work.length} × ${operation}: ${runs.kills} kills,`, proxy.happened);
       return { noted: runs.noted, stored: await runs.stored(), kills: runs.kills, happened: proxy.happened };
