@@ -159,7 +159,8 @@ export class OrdersService {
     await this.unitOfWork.run(tenantId, async (transaction) => {
       const existing = await lockLiving(transaction, id);
       conditions.checkVersion(existing.version);
-      if (existing.hadPayment) throw notEditable(existing);
+      const isUnpaid = existing.status === 'pending' || existing.status === 'cancelled';
+      if (!isUnpaid || existing.hadPayment) throw notEditable(existing);
       const { version } = await deleteOrder(transaction, existing);
       this.tell(transaction, 'order.deleted', existing, version); // shown as it last was, at the version of its end
     });
