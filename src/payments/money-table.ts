@@ -82,3 +82,12 @@ export async function askForReview(
     [transaction.tenantId, uuidv7(), paymentId, subjectId, reason, detail],
   );
 }
+
+/** Withdraws the question what became of it: now it is known. Nothing waits for that, so it travels with COMMIT. */
+export function withdrawQuestion(transaction: Transaction, subjectId: string): void {
+  transaction.closeWith({
+    text: `UPDATE payment_reviews SET resolved_at = statement_timestamp(), resolution = 'settled'
+           WHERE tenant_id = $1 AND subject_id = $2 AND reason = 'undecided' AND resolved_at IS NULL`,
+    values: [transaction.tenantId, subjectId],
+  });
+}

@@ -5,7 +5,7 @@ import { Outbox } from '../messaging/outbox.js';
 import type { Order } from '../orders/order.entity.js';
 import { OrdersService } from '../orders/orders.service.js';
 import { paymentView } from './dto/payment-view.js';
-import { askForReview, book, isBooked, oweSurplus } from './money-table.js';
+import { askForReview, book, isBooked, oweSurplus, withdrawQuestion } from './money-table.js';
 import type { Payment } from './payment.entity.js';
 import { findPayment, lockPayment, movePayment, notePaymentRef } from './payment-table.js';
 import type { Effect } from './providers/payment-provider.js';
@@ -135,6 +135,7 @@ export class PaymentLedger {
   }
 
   private tell(transaction: Transaction, type: string, payment: Payment): void {
+    withdrawQuestion(transaction, payment.id);
     const { receiptEmail } = payment;
     const receipt = type === 'payment.succeeded' && receiptEmail !== null ? { receiptEmail } : {};
     this.outbox.append(transaction, {

@@ -4,7 +4,7 @@ import type { Transaction } from '../database/transaction.js';
 import { Outbox } from '../messaging/outbox.js';
 import { OrdersService } from '../orders/orders.service.js';
 import { refundView } from './dto/refund-view.js';
-import { book, isBooked } from './money-table.js';
+import { book, isBooked, withdrawQuestion } from './money-table.js';
 import { type Held, PaymentLedger } from './payment-ledger.js';
 import { changeSums, type SumChange } from './payment-table.js';
 import { StillOpenError } from './provider-course.js';
@@ -110,6 +110,7 @@ export class RefundLedger {
       const orderStatus = refunded === 0 ? 'paid' : refunded < amount ? 'partially_refunded' : 'refunded';
       await this.orders.assignPaymentStatus(transaction, order.id, orderStatus);
     }
+    withdrawQuestion(transaction, refund.id);
     this.outbox.append(transaction, {
       aggregateType: 'refund',
       aggregateId: refund.id,

@@ -181,6 +181,19 @@ describe('the reconciler', () => {
     expect(await app.counts()).toMatchObject({ refunds: 1, movements: 2, events: 2 });
   });
 
+  it('withdraws the question when the outcome becomes known after all', async () => {
+    const { orderId, key } = await lose(CARD, 'payment_intents.create');
+    await app.database.query(`UPDATE payments SET currency = 'CHF'`); // it shows another currency than ours
+    await age('26 hours');
+    await reconcile();
+    const reviews = app.service.app.get(Reviews);
+    expect((await reviews.list()).map(({ reason }) => reason)).toContain('undecided');
+
+    await app.database.query(`UPDATE payments SET currency = 'EUR'`);
+    expect((await app.pay(orderId, CARD, key)).status).toBe(201);
+    expect((await reviews.list()).map(({ reason }) => reason)).not.toContain('undecided');
+  });
+
   it('leaves to a person what nobody can say by reading, once, and completes the key by the decision', async () => {
     const { orderId, key } = await lose(CARD, 'payment_intents.create');
     const { paymentId } = (await app.pay(orderId)).body as { paymentId: string };
