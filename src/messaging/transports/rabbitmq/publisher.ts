@@ -1,3 +1,4 @@
+import { Logger } from '@nestjs/common';
 import type { ChannelModel, ConfirmChannel, Options } from 'amqplib';
 import { EventRefusedError, TransportUnavailableError } from '../event-transport.js';
 import { BrokerConnection } from './broker-connection.js';
@@ -21,6 +22,7 @@ export interface Publication {
 
 /** Hands messages to the broker, and knows of each what has become of it. */
 export class Publisher {
+  private readonly logger = new Logger(Publisher.name);
   private readonly connection: BrokerConnection;
   private channel: ConfirmChannel | undefined;
   private published = 0;
@@ -85,7 +87,7 @@ export class Publisher {
 
   private async begin(model: ChannelModel): Promise<void> {
     const channel = await model.createConfirmChannel();
-    channel.on('error', () => undefined); // 'close' follows
+    channel.on('error', (error) => this.logger.error(`channel_failed: ${String(error)}`)); // 'close' follows
     channel.on('return', ({ properties }) => this.returned.add(Number(properties.headers?.[PUBLICATION])));
     channel.on('close', () => {
       this.channel = undefined;

@@ -65,7 +65,7 @@ export class Subscriber {
 
   private async begin(model: ChannelModel): Promise<void> {
     const channel = await model.createChannel();
-    channel.on('error', () => undefined); // 'close' follows
+    channel.on('error', (error) => this.logger.error(`channel_failed: ${String(error)}`)); // 'close' follows
     channel.on('close', () => {
       this.channel = undefined;
       this.connection.drop('The channel was closed');
