@@ -216,8 +216,8 @@ describe('a reader', () => {
       seen.push(...(body.data as CloudEvent[]));
       after = `&after=${body.nextCursor}`;
       // What was read is old by now, as far as it is delivered.
-      const ids = (body.data as CloudEvent[]).map(({ id }) => `'${id}'`).join();
-      if (ids) await age(`id IN (${ids})`);
+      // One row at a time: several in one statement would meet the relay's, in another order, and deadlock.
+      for (const { id } of body.data as CloudEvent[]) await age(`id = '${id}'`);
       await Promise.all([trim(alone), trim(relaying)]);
       if (last && body.data.length === 0) break;
     }
