@@ -19,7 +19,8 @@ export const CLAIM = `
 
 export const FIND = `
   SELECT fingerprint, fingerprint_version, created_at, status, expires_at,
-         response_status, response_headers, response_body, expires_at <= statement_timestamp() AS expired
+         response_status, response_headers, response_body,
+         expires_at <= statement_timestamp() AS expired, lease_until > statement_timestamp() AS leased
   FROM idempotency_keys WHERE tenant_id = $1 AND key = $2 AND endpoint = $3`;
 
 export const PROTECT = 'SET LOCAL lock_timeout = 5000; SET LOCAL statement_timeout = 10000; SAVEPOINT work';
@@ -30,6 +31,7 @@ export const INSERT_ORDER = `
   ON CONFLICT DO NOTHING
   RETURNING orders.tenant_id AS "tenantId", orders.id, orders.external_ref AS "externalRef", orders.status,
     orders.currency, orders.items, orders.total_amount::float8 AS "totalAmount", orders.metadata, orders.version,
+    orders.live_payment_id AS "livePaymentId", orders.had_payment AS "hadPayment",
     orders.created_at AS "createdAt", orders.updated_at AS "updatedAt", orders.deleted_at AS "deletedAt"`;
 
 export const INSERT_EVENT = `
