@@ -40,6 +40,25 @@ export class Schedule<T> {
     await this.running?.catch(() => undefined);
   }
 
+  /**
+   * Removes rows tenant by tenant, in batches that are small so that no lock is held for long, until a batch is not full.
+   * Gives up between two batches when the schedule is stopped.
+   *
+   * @param removeBatch removes at most `size` rows of a tenant and says how many
+   * @returns how many rows were removed
+   */
+  async sweep(
+    tenants: readonly { readonly tenant_id: string }[],
+    size: number,
+    removeBatch: (tenantId: string) => Promise<number>,
+  ): Promise<number> {
+    let removed = 0;
+    for (const { tenant_id: tenantId } of tenants) {
+      for (let batch = size; batch === size && !this.ended; removed += batch) batch = await removeBatch(tenantId);
+    }
+    return removed;
+  }
+
   /** Runs it now. While a run is under way it is joined, not repeated. */
   run(): Promise<T> {
     this.running ??= this.work().finally(() => (this.running = undefined));

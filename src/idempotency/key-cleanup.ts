@@ -64,11 +64,7 @@ export class KeyCleanup implements OnApplicationBootstrap, BeforeApplicationShut
       const tenants = await this.acrossTenants.query<{ tenant_id: string }>(
         `SELECT DISTINCT tenant_id FROM idempotency_keys WHERE ${dead.where}`,
       );
-      for (const { tenant_id: tenantId } of tenants) {
-        for (let batch = BATCH; batch === BATCH && !this.schedule.stopping; removed += batch) {
-          batch = await this.removeBatch(tenantId, dead);
-        }
-      }
+      removed += await this.schedule.sweep(tenants, BATCH, (tenantId) => this.removeBatch(tenantId, dead));
     }
     return removed;
   }

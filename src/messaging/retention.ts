@@ -67,13 +67,7 @@ export class MessagingRetention implements OnApplicationBootstrap, BeforeApplica
        SELECT tenant_id FROM oldest WHERE since <= statement_timestamp() - $1::float8 * interval '1 millisecond'`,
       [retention],
     );
-    let removed = 0;
-    for (const { tenant_id: tenantId } of tenants) {
-      for (let batch = BATCH; batch === BATCH && !this.schedule.stopping; removed += batch) {
-        batch = await removeBatch(tenantId);
-      }
-    }
-    return removed;
+    return this.schedule.sweep(tenants, BATCH, removeBatch);
   }
 
   private removeMessages(tenantId: string, retention: number): Promise<number> {

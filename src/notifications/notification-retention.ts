@@ -44,13 +44,7 @@ export class NotificationRetention implements OnApplicationBootstrap, BeforeAppl
        WHERE status <> 'due' AND ended_at <= statement_timestamp() - $1::float8 * interval '1 millisecond'`,
       [this.options.retention],
     );
-    let removed = 0;
-    for (const { tenant_id: tenantId } of tenants) {
-      for (let batch = BATCH; batch === BATCH && !this.schedule.stopping; removed += batch) {
-        batch = await this.removeBatch(tenantId);
-      }
-    }
-    return removed;
+    return this.schedule.sweep(tenants, BATCH, (tenantId) => this.removeBatch(tenantId));
   }
 
   private removeBatch(tenantId: string): Promise<number> {
