@@ -84,10 +84,14 @@ export async function askForReview(
 }
 
 /** Withdraws the question what became of it: now it is known. Nothing waits for that, so it travels with COMMIT. */
-export function withdrawQuestion(transaction: Transaction, subjectId: string): void {
+export function withdrawQuestion(
+  transaction: Transaction,
+  subjectId: string,
+  reason: 'undecided' | 'surplus-not-returned' = 'undecided',
+): void {
   transaction.closeWith({
     text: `UPDATE payment_reviews SET resolved_at = statement_timestamp(), resolution = 'settled'
-           WHERE tenant_id = $1 AND subject_id = $2 AND reason = 'undecided' AND resolved_at IS NULL`,
-    values: [transaction.tenantId, subjectId],
+           WHERE tenant_id = $1 AND subject_id = $2 AND reason = $3 AND resolved_at IS NULL`,
+    values: [transaction.tenantId, subjectId, reason],
   });
 }

@@ -12,6 +12,7 @@ import type { Refund } from './refund.entity.js';
 import { RefundLedger } from './refund-ledger.js';
 import { findRefund } from './refund-table.js';
 import { Replies } from './replies.js';
+import { SurplusCharges } from './surplus-charges.js';
 
 /** A question that only a person can answer. */
 export interface Review {
@@ -46,6 +47,7 @@ export class Reviews {
     private readonly operations: UnfinishedOperations,
     private readonly payments: PaymentLedger,
     private readonly refunds: RefundLedger,
+    private readonly surplusCharges: SurplusCharges,
     private readonly replies: Replies,
   ) {}
 
@@ -82,8 +84,7 @@ export class Reviews {
       refund: await findRefund(manager, tenantId, subjectId),
     }));
     const subject = found.refund ?? (subjectId === paymentId ? found.payment : undefined);
-    if (!subject)
-      throw new ReviewError('This can only be noted: give the money back by hand, then resolve it as noted.');
+    if (!subject) return this.settleSurplus(review, resolution);
     const operation = await this.waiting(tenantId, found.refund ? REFUNDS_ENDPOINT : PAYMENTS_ENDPOINT, subject);
     const write = (transaction: Transaction) =>
       found.refund
@@ -91,6 +92,24 @@ export class Reviews {
         : this.writePayment(transaction, found.payment!, resolution);
     if (operation) await operation.complete(found.refund ? 'refund_confirmed' : 'charge_confirmed', write);
     else await this.unitOfWork.run(tenantId, write);
+  }
+
+  /** Money that was to be given back, and perhaps was. */
+  private async settleSurplus(
+    { tenantId, paymentId, subjectId: id }: Review,
+    resolution: Exclude<Resolution, { kind: 'noted' }>,
+  ): Promise<void> {
+    const isWritten = await this.unitOfWork.run(tenantId, (transaction) =>
+      resolution.kind === 'succeeded'
+        ? this.surplusCharges.returnedByHand(transaction, paymentId, { id, reference: resolution.reference })
+        : this.surplusCharges.callAgain(transaction, id),
+    );
+    if (isWritten) return;
+    throw new ReviewError(
+      resolution.kind === 'succeeded'
+        ? `${resolution.reference} is in the books already: name the one by which the money was given back.`
+        : 'The call is known to have succeeded at first: give the money back by hand, then resolve it as succeeded.',
+    );
   }
 
   private async waiting(tenantId: string, endpoint: string, { operationId }: Payment | Refund) {

@@ -2,7 +2,7 @@ import { Inject, Injectable, Logger } from '@nestjs/common';
 import { AcrossTenants } from '../database/across-tenants.js';
 import type { Transaction } from '../database/transaction.js';
 import { UnitOfWork } from '../database/unit-of-work.js';
-import { askForReview, book, isBooked } from './money-table.js';
+import { askForReview, book, isBooked, withdrawQuestion } from './money-table.js';
 import { PaymentLedger } from './payment-ledger.js';
 import type { Payment } from './payment.entity.js';
 import { findPayment } from './payment-table.js';
@@ -76,9 +76,42 @@ export class SurplusCharges {
     if (effect.state === 'succeeded' && !isReturned) {
       await book(transaction, payment, 'refund', effect, { surplus: true });
       await noteReturned(transaction, surplus.id, effect.amount);
+      if (effect.amount >= surplus.amount) withdrawQuestion(transaction, surplus.id, 'surplus-not-returned');
     }
     if (effect.state === 'failed' && isReturned) await this.returnFailed(transaction, payment, surplus, effect);
     return true;
+  }
+
+  /**
+   * Writes down what a person has found out: it was given back, under that name at the provider.
+   *
+   * @returns whether that is news
+   */
+  async returnedByHand(
+    transaction: Transaction,
+    paymentId: string,
+    { id, reference }: { readonly id: string; readonly reference: string },
+  ): Promise<boolean> {
+    const held = await this.ledger.hold(transaction, paymentId);
+    const surplus = held && (await lockSurplus(transaction, paymentId, { id }));
+    if (!surplus || (await isBooked(transaction, held.payment, 'refund', reference))) return false;
+    const { amount, currency } = surplus;
+    const effect: Effect = { reference, state: 'succeeded', amount, currency, createdAt: new Date() };
+    return this.settle(transaction, paymentId, { id }, effect);
+  }
+
+  /**
+   * Lets the next turn call again, because a person has found out that no call has moved the money or will.
+   *
+   * @returns whether there was a call to doubt
+   */
+  async callAgain(transaction: Transaction, id: string): Promise<boolean> {
+    const doubted = await transaction.query(
+      `UPDATE surplus_charges SET status = 'due', sent_at = NULL, lease_until = NULL
+       WHERE tenant_id = $1 AND id = $2 AND status = 'sent' RETURNING id`,
+      [transaction.tenantId, id],
+    );
+    return doubted.length > 0;
   }
 
   /** The provider has the money again, and would only repeat its answer to whoever asked it once more. */
@@ -168,6 +201,9 @@ export class SurplusCharges {
 interface LockedSurplus {
   readonly id: string;
   readonly chargeRef: string;
+  /** What is left to be given back. */
+  readonly amount: number;
+  readonly currency: string;
 }
 
 async function lockSurplus(
@@ -177,7 +213,7 @@ async function lockSurplus(
 ): Promise<LockedSurplus | undefined> {
   const [column, value] = 'id' in of ? ['id', of.id] : ['charge_ref', of.chargeRef];
   const [surplus] = await transaction.query<LockedSurplus & Record<string, unknown>>(
-    `SELECT id, charge_ref AS "chargeRef" FROM surplus_charges
+    `SELECT id, charge_ref AS "chargeRef", amount::float8 AS amount, currency FROM surplus_charges
      WHERE tenant_id = $1 AND payment_id = $2 AND ${column} = $3 FOR UPDATE`,
     [transaction.tenantId, paymentId, value],
   );

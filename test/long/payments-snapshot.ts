@@ -63,12 +63,14 @@ export interface Snapshot {
   /** Keys that are not completed. */
   readonly openKeys: readonly { readonly key: string; readonly endpoint: string; readonly recoveryPoint: string }[];
   readonly openSurplus: readonly { readonly id: string; readonly paymentId: string; readonly status: string }[];
+  /** Reviews of money that was to be given back, and of which the provider shows nothing. */
+  readonly questions: readonly { readonly id: string }[];
   /** Webhooks that have not been taken yet, and refunds of which the provider will tell more by itself. */
   readonly untold: number;
 }
 
 export async function takeSnapshot({ database, provider }: PaymentsWorld): Promise<Snapshot> {
-  const [orders, payments, refunds, movements, events, openKeys, openSurplus, moved, undelivered, settling] =
+  const [orders, payments, refunds, movements, events, openKeys, openSurplus, questions, moved, undelivered, settling] =
     await Promise.all([
       database.query<OrderRow & Record<string, unknown>>(
         `SELECT id, status, version, live_payment_id AS "livePaymentId", deleted_at IS NOT NULL AS deleted FROM orders ORDER BY id`,
@@ -96,6 +98,9 @@ export async function takeSnapshot({ database, provider }: PaymentsWorld): Promi
       database.query<Snapshot['openSurplus'][number] & Record<string, unknown>>(
         `SELECT id, payment_id AS "paymentId", status FROM surplus_charges WHERE status <> 'returned'`,
       ),
+      database.query<{ id: string }>(
+        `SELECT id FROM payment_reviews WHERE resolved_at IS NULL AND reason = 'surplus-not-returned'`,
+      ),
       provider.query<ProviderMovement & Record<string, unknown>>(`
       SELECT id AS ref, 'charge' AS kind, metadata->>'payment' AS "paymentId", id AS "chargeRef", amount::int, status AS state
       FROM sandbox.payment_intents WHERE status = 'succeeded'
@@ -118,6 +123,7 @@ export async function takeSnapshot({ database, provider }: PaymentsWorld): Promi
     events,
     openKeys,
     openSurplus,
+    questions,
     provider: moved,
     untold: undelivered + settling,
   };

@@ -1,6 +1,7 @@
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.js';
 import { SANDBOX_WEBHOOK_SECRET } from '../../src/payments/provider-access.js';
 import { clearSandbox, SandboxClient } from '../payments/paying.js';
+import { runBuilt } from '../support/built-command.js';
 import { ServiceProcess, type ServiceRequest, type ServiceResponse } from '../support/service-process.js';
 import { ACME } from '../support/test-app.js';
 import { TestDatabase } from '../support/test-database.js';
@@ -27,6 +28,8 @@ const STARTED_WITHIN_MS = 90_000;
 export class PaymentsWorld {
   crashes = 0;
   stalls = 0;
+  /** Questions that only a person could answer. */
+  decided = 0;
   /** What ended processes had printed. */
   private printed = '';
   /** How much the others had printed before this run. */
@@ -64,6 +67,7 @@ export class PaymentsWorld {
     this.wires.begin(run);
     this.crashes = 0;
     this.stalls = 0;
+    this.decided = 0;
     this.printed = '';
     this.heard = this.processes.map(({ output }) => output.length);
   }
@@ -103,6 +107,18 @@ export class PaymentsWorld {
     stalled.signal('SIGSTOP');
     await new Promise((resolve) => setTimeout(resolve, ms));
     stalled.signal('SIGCONT');
+  }
+
+  /** A person looks at the bank, finds that what was to be given back never came there, and says so. */
+  async decide(reviewId: string): Promise<void> {
+    const { code, stderr } = await runBuilt('payments.command.js', ['resolve', reviewId, 'failed'], {
+      ...SETTINGS,
+      DATABASE_URL: this.database.url,
+      STRIPE_API_BASE: this.wires.url,
+      BANK_API_BASE: this.wires.url,
+    });
+    if (code === 0) this.decided += 1;
+    else if (!/no open review/.test(stderr)) throw new Error(`The decision was not written down: ${code} ${stderr}`);
   }
 
   /** What the processes have said in this run about something. */

@@ -244,7 +244,8 @@ describe('what the inbox remembers', () => {
     const removed = await Promise.all([trim(alone), trim(relaying)]);
 
     expect(removed[0] + removed[1]).toBe(1_200);
-    expect(await database.count('processed_messages')).toBe(50);
+    // Beside them the relay may still be writing down what the test before has caused.
+    expect(await database.count('processed_messages', "consumer IN ('c0', 'c1')")).toBe(50);
     expect(await trim(alone)).toBe(0);
   });
 });

@@ -1,9 +1,6 @@
-import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { type Outcome, runBuilt } from '../support/built-command.js';
 import { ACME, TestApp } from '../support/test-app.js';
 import { TestDatabase } from '../support/test-database.js';
 import { waitFor } from '../support/wait-for.js';
@@ -11,13 +8,8 @@ import { consumerOf } from './consumer-of.js';
 import { insertEvent } from './outbox-writer.js';
 import { createEffectTables } from './relay-processes.js';
 
-// `npm run outbox` is this file, built; `npm test` builds first.
-const COMMAND = join(process.cwd(), 'dist/src/outbox.command.js');
-
 let service: TestApp;
 let database: TestDatabase;
-/** Where there is no `.env`. */
-let folder: string;
 /** Versions that the consumer refuses. */
 let refused: string[];
 beforeAll(async () => {
@@ -28,12 +20,8 @@ beforeAll(async () => {
   });
   const messaging = { longestPause: 50, firstDelay: 1, attempts: 1 };
   service = await TestApp.start({}, { database, providers: [consumer], messaging });
-  folder = await mkdtemp(join(tmpdir(), 'outbox-command-'));
 });
-afterAll(async () => {
-  await rm(folder, { recursive: true });
-  await service.stop();
-});
+afterAll(() => service.stop());
 
 const aggregateId = randomUUID();
 let ids: string[];
@@ -57,14 +45,8 @@ const effectsAre = (versions: number[]) =>
     description: `the effects of the versions ${versions.join()}`,
   });
 
-function outbox(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-  const env = { PATH: process.env.PATH, DATABASE_URL: database.url };
-  return new Promise((resolve) => {
-    execFile(process.execPath, [COMMAND, ...args], { env, cwd: folder, timeout: 30_000 }, (error, stdout, stderr) => {
-      resolve({ code: error ? Number(error.code) : 0, stdout, stderr });
-    });
-  });
-}
+const outbox = (...args: string[]): Promise<Outcome> =>
+  runBuilt('outbox.command.js', args, { DATABASE_URL: database.url });
 
 describe('npm run outbox', () => {
   it('lists what is dead, with the reason', async () => {

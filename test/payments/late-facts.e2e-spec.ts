@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Reconciliation } from '../../src/payments/reconciliation.js';
+import { Reviews } from '../../src/payments/reviews.js';
 import type { ApiResponse } from '../support/api-client.js';
 import { CARD, PayingApp, TRANSFER } from './paying.js';
 
@@ -204,5 +205,12 @@ describe('a charge that came after its payment was given up, and after the order
     expect(await booked()).toBe(200);
     expect(await app.database.count('payment_reviews', `reason = 'surplus-not-returned'`)).toBe(1);
     expect((await app.sandbox.calls()).filter(({ operation }) => operation === 'refunds.create')).toHaveLength(1);
+
+    const reviews = app.service.app.get(Reviews);
+    const [review] = await reviews.list();
+    await expect(reviews.resolve(review!.id, { kind: 'failed' })).rejects.toThrow(/by hand/);
+    await expect(reviews.resolve(review!.id, { kind: 'succeeded', reference })).rejects.toThrow(/in the books/);
+    await reviews.resolve(review!.id, { kind: 'succeeded', reference: 're_by_hand' });
+    expect([await booked(), await reviews.list()]).toEqual([100, []]);
   });
 });

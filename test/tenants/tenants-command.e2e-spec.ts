@@ -1,39 +1,13 @@
-import { execFile } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { type Outcome, runBuilt } from '../support/built-command.js';
 import { TestApp } from '../support/test-app.js';
 
-// `npm run tenants` is this file, built; `npm test` builds first.
-const COMMAND = join(process.cwd(), 'dist/src/tenants/tenants.command.js');
-
 let service: TestApp;
-/** Where there is no `.env`. */
-let folder: string;
-beforeAll(async () => {
-  service = await TestApp.start();
-  folder = await mkdtemp(join(tmpdir(), 'tenants-command-'));
-});
-afterAll(async () => {
-  await rm(folder, { recursive: true });
-  await service.stop();
-});
+beforeAll(async () => (service = await TestApp.start()));
+afterAll(() => service.stop());
 
-interface Outcome {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function tenants(args: string[], environment: Record<string, string> = {}): Promise<Outcome> {
-  const env = { PATH: process.env.PATH, DATABASE_URL: service.database.url, ...environment };
-  return new Promise((resolve) => {
-    execFile(process.execPath, [COMMAND, ...args], { env, cwd: folder, timeout: 30_000 }, (error, stdout, stderr) => {
-      resolve({ code: error ? Number(error.code) : 0, stdout, stderr });
-    });
-  });
-}
+const tenants = (args: string[], environment: Record<string, string> = {}): Promise<Outcome> =>
+  runBuilt('tenants/tenants.command.js', args, { DATABASE_URL: service.database.url, ...environment });
 
 const keyIn = ({ stdout }: Outcome) => /^key +(sk_\S+)$/m.exec(stdout)![1]!;
 const keyIdIn = ({ stdout }: Outcome) => /^key id +(\S+)$/m.exec(stdout)![1]!;
