@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { integer, SettingsError, url } from '../config/settings.js';
+import { integer, url } from '../config/setting-kinds.js';
+import { SettingsError } from '../config/settings.js';
 import type { SandboxOptions } from './sandbox.js';
 
 /** What signs webhooks where nothing else is said; the service knows it too. */
