@@ -35,9 +35,13 @@ export class Page {
   readonly prose: string;
   readonly sections: readonly Section[];
   readonly links: readonly Link[];
+  /** Files that its reader is to make, or to change: each stands alone on a line, before its content. */
+  readonly makes: readonly string[];
 
   constructor(readonly path: string) {
-    this.prose = read(path).replace(/^( *)```.*?^\1```$/gms, '');
+    const text = read(path);
+    this.makes = [...text.matchAll(/^`([\w./-]+)`:$/gm)].map(([, made]) => made!);
+    this.prose = text.replace(/^( *)```.*?^\1```$/gms, '');
     this.sections = sectionsOf(this.prose);
     // Behind inline code, which may look like a link.
     const targets = [...this.prose.replace(/`[^`]*`/g, '').matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => target!);
