@@ -14,7 +14,7 @@ import {
 
 const RETRIES = 100;
 
-describe('M15: the database can only be read from the moment on that a call goes out', () => {
+describe('M21: the database can only be read from the moment on that a call goes out', () => {
   let processes: PayingProcesses;
   let amount = 1_000;
   beforeAll(async () => (processes = await PayingProcesses.start({ IDEMPOTENCY_WAIT: '0ms' })), 60_000);
