@@ -12,25 +12,35 @@ const PROJECT = [
   ...['jest.config.js', 'eslint.config.js', 'openapi.json'],
 ];
 
+const PACKAGES = join(ROOT, 'node_modules');
+
 /** A line between what two steps print. */
 const NEXT = '--- next step ---';
 
-/** A folder in which somebody follows a page of `docs/`. The installed packages are those of the project. */
+/** A folder in which somebody follows a page of `docs/`. */
 export class Checkout {
   private constructor(readonly folder: string) {}
 
   /** With nothing in it. */
   static async empty(): Promise<Checkout> {
-    const folder = await mkdtemp(join(tmpdir(), 'orders-guide-'));
-    await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
-    return new Checkout(folder);
+    return new Checkout(await mkdtemp(join(tmpdir(), 'orders-guide-')));
   }
 
-  /** With the sources of the project. */
+  /** With the sources and the packages of the project. */
   static async ofProject(): Promise<Checkout> {
     const checkout = await Checkout.empty();
+    await symlink(PACKAGES, checkout.path('node_modules'));
     for (const name of PROJECT) await cp(join(ROOT, name), checkout.path(name), { recursive: true });
     return checkout;
+  }
+
+  /** With those of the project's packages: no other is found from here. It stands for `npm install`. */
+  async install(names: readonly string[]): Promise<void> {
+    for (const name of [...names, '.bin']) {
+      const path = this.path(`node_modules/${name}`);
+      await mkdir(dirname(path), { recursive: true });
+      await symlink(join(PACKAGES, name), path);
+    }
   }
 
   path(name: string): string {
