@@ -25,6 +25,7 @@ const zones = [
   ...src(MECHANISMS).map((target) => ({ target, from: src([...FEATURES, ...STANDS_ALONE]) })),
   // What a team lifts into a service of its own: these folders know no tenant directory and no outbox.
   { target: './src/idempotency', from: src(['tenants', 'messaging', 'operations']) },
+  { target: './src/idempotency', from: './src/config', except: ['./telemetry.ts'] },
   { target: './src/http', from: src(['idempotency', 'tenants', 'messaging', 'operations', 'config']) },
   ...FEATURES.map((feature) => {
     const others = FEATURES.filter((other) => other !== feature && !MAY_USE[feature]?.includes(other));

@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -13,6 +13,12 @@ const PROJECT = [
 ];
 
 const PACKAGES = join(ROOT, 'node_modules');
+
+/** Without it the commands of a page cannot be typed: everything else works with Node alone. */
+export const hasCurl = spawnSync('curl', ['--version']).status === 0;
+
+/** Where the pages say that the service is. */
+const SHOWN_ADDRESS = 'http://localhost:3000';
 
 /** A line between what two steps print. */
 const NEXT = '--- next step ---';
@@ -95,12 +101,12 @@ export class Checkout {
   /**
    * Types the steps of a page, one after the other in one shell.
    *
-   * @param replace what stands on the page, and what stands for it here: addresses
+   * @param baseUrl where the service is in place of the page's address
    * @returns what the page says is printed and is not
    */
-  async walk(steps: readonly Step[], replace: Readonly<Record<string, string>>): Promise<string[]> {
-    const here = (text: string) =>
-      Object.entries(replace).reduce((changed, [shown, actual]) => changed.replaceAll(shown, actual), text);
+  async walk(steps: readonly Step[], baseUrl: string): Promise<string[]> {
+    const address = baseUrl.replace('127.0.0.1', 'localhost');
+    const here = (text: string) => text.replaceAll(SHOWN_ADDRESS, address);
     const output = await this.sh(steps.map(({ script }) => here(script)).join(`\necho; echo '${NEXT}'\n`));
     const outputs = output.split(`${NEXT}\n`);
     const printed = new Printed();
