@@ -5,7 +5,7 @@ import { CARD, PayingApp } from '../payments/paying.js';
 import { ACME, GLOBEX, TestApp } from '../support/test-app.js';
 import { waitFor } from '../support/wait-for.js';
 import { MailServer } from './mail-server.js';
-import { notifications, reached, tellOfPayment } from './paid-events.js';
+import { applied, notifications, reached, tellOfPayment } from './paid-events.js';
 
 const EMAIL = 'ada@shop.example';
 
@@ -53,7 +53,7 @@ describe('a payment that succeeds', () => {
     await delivered(2);
 
     expect(await notifications(app.database)).toEqual([]);
-    expect(await app.database.count('processed_messages')).toBe(1);
+    expect(await applied(app.database)).toBe(1);
     expect(mails.offered).toBe(0);
   });
 
