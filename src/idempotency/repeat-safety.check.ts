@@ -10,6 +10,7 @@ import {
 } from '@nestjs/common/internal';
 import { DiscoveryService, MetadataScanner } from '@nestjs/core';
 import { fingerprint } from './fingerprint.js';
+import { IdempotencyInterceptor } from './idempotency.interceptor.js';
 import { IDEMPOTENT, type IdempotentOptions } from './idempotent.decorator.js';
 import { SAFE_TO_REPEAT } from './safe-to-repeat.decorator.js';
 
@@ -35,8 +36,8 @@ export class UnsafeRoutesError extends Error {
 }
 
 /**
- * Stops the service at boot when a route that changes something does not say how it is safe to repeat, or when an
- * idempotent one could not be replayed. What cannot be seen here (a promise of a stream) fails the request instead.
+ * Stops the service at boot when a route that changes something does not say how it is safe to repeat, when an idempotent
+ * one could not be replayed, or when nothing acts on the decorator. What cannot be seen here (a promise of a stream) fails the request instead.
  */
 @Injectable()
 export class RepeatSafetyCheck implements OnModuleInit {
@@ -48,8 +49,21 @@ export class RepeatSafetyCheck implements OnModuleInit {
   /** @throws UnsafeRoutesError */
   onModuleInit(): void {
     const routes = this.routes();
-    const faults = [...routes.flatMap((route) => [...faultsOf(route)]), ...sharedEndpoints(routes)];
+    const faults = [
+      ...this.interceptorFaults(),
+      ...routes.flatMap((route) => [...faultsOf(route)]),
+      ...sharedEndpoints(routes),
+    ];
     if (faults.length > 0) throw new UnsafeRoutesError(faults);
+  }
+
+  /** Without the interceptor the decorator has no effect, and nobody would notice before the first duplicate. */
+  private interceptorFaults(): string[] {
+    const [outermost] = this.discovery.getProviders().filter(({ subtype }) => subtype === 'interceptor');
+    if (outermost?.instance instanceof IdempotencyInterceptor) return [];
+    return [
+      'The first APP_INTERCEPTOR of the root module must be the IdempotencyInterceptor: keys have no effect else',
+    ];
   }
 
   private routes(): Route[] {

@@ -1,11 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import {
   All,
+  type CallHandler,
   Controller,
   Delete,
+  type DynamicModule,
+  type ExecutionContext,
   Get,
   Head,
   Header,
+  type ModuleMetadata,
+  type NestInterceptor,
   Next,
   Patch,
   Post,
@@ -20,6 +25,7 @@ import {
   StreamableFile,
   type Type,
 } from '@nestjs/common';
+import { APP_INTERCEPTOR } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { AppModule } from '../../src/app.module.js';
 import { loadSettings } from '../../src/config/settings.js';
@@ -103,15 +109,24 @@ class Fine {
   @Sse('g') events() {}
 }
 
+class Other implements NestInterceptor {
+  intercept(_context: ExecutionContext, next: CallHandler) {
+    return next.handle();
+  }
+}
+
 let database: TestDatabase;
 beforeAll(async () => (database = await TestDatabase.create()));
 afterAll(() => database.drop());
 
 /** Starts the service with those controllers as `main.ts` does, without listening, and ends it. */
-async function boot(...controllers: Type[]): Promise<void> {
+const boot = (...controllers: Type[]): Promise<void> => bootWith({ controllers });
+
+/** @param change what is different of the service's root module */
+async function bootWith(parts: ModuleMetadata, change = (root: DynamicModule): DynamicModule => root): Promise<void> {
   const settings = loadSettings({ LOG_LEVEL: 'fatal', DATABASE_URL: database.url });
-  const imports = [AppModule.forRoot(settings, database.url, providerAccess(settings.payments, NOWHERE))];
-  const module = await Test.createTestingModule({ imports, controllers }).compile();
+  const root = AppModule.forRoot(settings, database.url, providerAccess(settings.payments, NOWHERE));
+  const module = await Test.createTestingModule({ ...parts, imports: [change(root)] }).compile();
   const app = module.createNestApplication({ ...APP_OPTIONS, logger: false });
   try {
     configureApp(app as never, settings);
@@ -121,8 +136,10 @@ async function boot(...controllers: Type[]): Promise<void> {
   }
 }
 
-const refusal = async (...controllers: Type[]): Promise<string[]> => {
-  const error = await boot(...controllers).catch((thrown: unknown) => thrown);
+const refusal = (...controllers: Type[]): Promise<string[]> => faultsOf(boot(...controllers));
+
+const faultsOf = async (booting: Promise<void>): Promise<string[]> => {
+  const error = await booting.catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(UnsafeRoutesError);
   const [, ...faults] = (error as Error).message.split('\n- ');
   return faults;
@@ -144,6 +161,16 @@ describe('B9: the service refuses to start', () => {
 
   it('with one that it has inherited', async () => {
     expect(await refusal(Derived)).toEqual([expect.stringContaining('Derived.inherited')]);
+  });
+
+  it('without the interceptor that acts on the decorator, or with another one around it', async () => {
+    const fault = expect.stringMatching(/first APP_INTERCEPTOR .* must be the IdempotencyInterceptor/);
+    const without = bootWith({}, (root) => ({
+      ...root,
+      providers: root.providers!.filter((provider) => !('provide' in provider && provider.provide === APP_INTERCEPTOR)),
+    }));
+    expect(await faultsOf(without)).toEqual([fault]);
+    expect(await faultsOf(bootWith({ providers: [{ provide: APP_INTERCEPTOR, useClass: Other }] }))).toEqual([fault]);
   });
 });
 

@@ -37,7 +37,7 @@ class CountingConsumer {
 
 let service: TestApp;
 beforeAll(async () => {
-  service = await TestApp.start({}, { providers: [CountingConsumer] });
+  service = await TestApp.start({}, { providers: [CountingConsumer], messaging: {} });
   await service.database.query('CREATE TABLE effects (tenant_id uuid NOT NULL, event_id uuid NOT NULL)');
 });
 afterAll(() => service.stop());

@@ -5,7 +5,7 @@ import { TestApp } from '../support/test-app.js';
 import { TestDatabase } from '../support/test-database.js';
 import { waitFor } from '../support/wait-for.js';
 import { MailServer } from './mail-server.js';
-import { tellOfPayment } from './paid-events.js';
+import { applied, tellOfPayment } from './paid-events.js';
 import { SmtpProxy } from './smtp-proxy.js';
 
 /** Of the boundaries: all of them take minutes. */
@@ -92,7 +92,7 @@ async function expectMailedOnce(at: number): Promise<void> {
   expect([at, mails.messageIds]).toEqual([at, [row!.message_id]]);
   // What was lost around one boundary is repeated once at the most.
   expect([at, mails.mails.length <= 2]).toEqual([at, true]);
-  expect([at, await database.count('notifications'), await database.count('processed_messages')]).toEqual([at, 1, 1]);
+  expect([at, await database.count('notifications'), await applied(database)]).toEqual([at, 1, 1]);
 }
 
 /** How many boundaries an undisturbed course has. */

@@ -25,6 +25,11 @@ export async function tellOfPayment(
   return eventId;
 }
 
+/** How many events the consumer of receipts has applied; those of others do not count. */
+export function applied(database: TestDatabase): Promise<number> {
+  return database.count('processed_messages', `consumer = 'notifications.receipt'`);
+}
+
 export interface NotificationRow {
   readonly id: string;
   readonly event_id: string;

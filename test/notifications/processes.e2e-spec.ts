@@ -10,7 +10,7 @@ import { ACME } from '../support/test-app.js';
 import { TestDatabase } from '../support/test-database.js';
 import { waitFor } from '../support/wait-for.js';
 import { MailServer, reply } from './mail-server.js';
-import { lapseLeases, notifications, reached, tellOfPayment } from './paid-events.js';
+import { applied, lapseLeases, notifications, reached, tellOfPayment } from './paid-events.js';
 
 const SECRET = 'hunter2';
 const headers = { Authorization: `Bearer ${ACME.key}` };
@@ -69,7 +69,7 @@ describe('a process that is killed', () => {
     });
     await tellOfPayment(database);
     await killed;
-    await waitFor(async () => (await database.count('processed_messages')) === 0);
+    await waitFor(async () => (await applied(database)) === 0);
     expect(await notifications(database)).toEqual([]);
 
     await start();

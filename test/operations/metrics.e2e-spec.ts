@@ -19,7 +19,9 @@ class Consumer {
 }
 
 let app: PayingApp;
-beforeAll(async () => (app = await PayingApp.start({ PROVIDER_TIMEOUT: '500ms' }, { providers: [Consumer] })));
+beforeAll(
+  async () => (app = await PayingApp.start({ PROVIDER_TIMEOUT: '500ms' }, { providers: [Consumer], messaging: {} })),
+);
 afterAll(() => app.stop());
 beforeEach(async () => {
   refuse = false;

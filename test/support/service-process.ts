@@ -52,6 +52,8 @@ export interface ServiceExit {
 export interface ServiceOptions {
   /** The file to run, relative to the repository (`dist/src/main.js`). */
   entry?: string;
+  /** What answers 200 once it is ready (`/health/ready`). */
+  readyPath?: string;
   /** Milliseconds until it must be ready (30,000). */
   timeoutMs?: number;
 }
@@ -104,19 +106,19 @@ export class ServiceProcess {
 
   /**
    * Starts the service and waits until it has printed its address (a line with "listening" and a URL) and
-   * `GET /health/ready` answers 200.
+   * `GET /health/ready`, or what is said instead, answers 200.
    *
    * @param env its whole environment, apart from the likes of PATH; PORT is 0 and HOST 127.0.0.1 unless given.
    * @throws Error with everything it printed, when it ends or is not ready in time.
    */
   static async start(env: Record<string, string>, options: ServiceOptions = {}): Promise<ServiceProcess> {
-    const { entry = 'dist/src/main.js', timeoutMs = STARTED_WITHIN_MS } = options;
+    const { entry = 'dist/src/main.js', readyPath = '/health/ready', timeoutMs = STARTED_WITHIN_MS } = options;
     const args = ['--import', END_WITH_PARENT, '--enable-source-maps', resolvePath(ROOT, entry)];
     const service = new ServiceProcess(
       spawn(process.execPath, args, { cwd: ROOT, env: environment(env), stdio: ['pipe', 'pipe', 'pipe'] }),
     );
     try {
-      await waitFor(() => service.isReady(), { timeoutMs, description: 'the service to be ready' });
+      await waitFor(() => service.isReady(readyPath), { timeoutMs, description: 'the service to be ready' });
       return service;
     } catch (error) {
       await service.kill();
@@ -208,7 +210,7 @@ export class ServiceProcess {
     return code;
   }
 
-  private async isReady(): Promise<boolean> {
+  private async isReady(path: string): Promise<boolean> {
     if (this.gone) throw new Error('the service ended before it was ready');
     const lines = this.stdout.split('\n').slice(0, -1);
     const url = lines.map((line) => /listening/i.test(line) && /http:\/\/([^\s/:]+|\[[^\]]+\]):\d+/.exec(line)?.[0]);
@@ -216,7 +218,7 @@ export class ServiceProcess {
     if (!this.address) return false;
     this.address = this.address.replace(/\/\/(0\.0\.0\.0|localhost):/, '//127.0.0.1:');
     try {
-      return (await this.request('GET', '/health/ready', { signal: AbortSignal.timeout(2_000) })).status === 200;
+      return (await this.request('GET', path, { signal: AbortSignal.timeout(2_000) })).status === 200;
     } catch {
       return false; // not there yet, or gone: the next look tells
     }

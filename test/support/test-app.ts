@@ -5,6 +5,7 @@ import { Test } from '@nestjs/testing';
 import { AppModule } from '../../src/app.module.js';
 import { loadSettings } from '../../src/config/settings.js';
 import { APP_OPTIONS, configureApp } from '../../src/configure-app.js';
+import { Consumers } from '../../src/messaging/consumers.js';
 import { MESSAGING_DEFAULTS, MESSAGING_OPTIONS, type MessagingOptions } from '../../src/messaging/messaging.options.js';
 import { mailAccess } from '../../src/notifications/mail-access.js';
 import { createLogger } from '../../src/operations/logger.js';
@@ -25,8 +26,13 @@ export interface TestParts extends Pick<ModuleMetadata, 'controllers' | 'provide
   readonly databaseUrl?: string;
   /** Where the stand-in of the providers is. */
   readonly sandboxUrl?: string;
-  /** Times of messaging in place of the service's own. */
+  /** Times of messaging in place of the service's own; `{}` for those. Without it nobody consumes. */
   readonly messaging?: Partial<MessagingOptions>;
+}
+
+/** Finds none. */
+class NoConsumers extends Consumers {
+  override onModuleInit(): void {}
 }
 
 /** The service in this process, made as `main.ts` makes it, with the demo tenants, on a database of its own. */
@@ -41,6 +47,10 @@ export class TestApp {
    * @param environment settings beside those of a test
    * @param parts a database to share, how the service reaches it where that is not the direct way, and controllers or
    * providers of the test's own that are served beside the service's
+   *
+   * Consumers, the service's own included, are found only where a test gives times of messaging or a mail server.
+   * Elsewhere the relay would send statements between those that a test counts, holds or cuts, and a consumer that
+   * somebody adds would break tests that have nothing to do with it.
    */
   static async start(environment: Record<string, string> = {}, parts: TestParts = {}): Promise<TestApp> {
     const database = parts.database ?? (await TestDatabase.create());
@@ -48,14 +58,16 @@ export class TestApp {
     const settings = loadSettings({ LOG_LEVEL: 'fatal', DATABASE_URL: databaseUrl, ...environment });
     const { controllers } = parts;
     const providers = providerAccess(settings.payments, parts.sandboxUrl ?? NOWHERE);
-    const module = await Test.createTestingModule({
+    const consumes = parts.messaging ?? environment.SMTP_URL;
+    const builder = Test.createTestingModule({
       imports: [AppModule.forRoot(settings, databaseUrl, providers, mailAccess(settings.notifications))],
       ...(controllers && { controllers }),
       ...(parts.providers && { providers: parts.providers }),
     })
       .overrideProvider(MESSAGING_OPTIONS)
-      .useValue({ ...MESSAGING_DEFAULTS, ...settings.messaging, ...parts.messaging })
-      .compile();
+      .useValue({ ...MESSAGING_DEFAULTS, ...settings.messaging, ...parts.messaging });
+    if (consumes === undefined) builder.overrideProvider(Consumers).useClass(NoConsumers);
+    const module = await builder.compile();
     const app = module.createNestApplication<NestExpressApplication>({
       ...APP_OPTIONS,
       logger: createLogger(settings.logLevel),

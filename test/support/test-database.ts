@@ -10,11 +10,20 @@ export class TestDatabase {
     private readonly pool: pg.Pool,
   ) {}
 
-  static async create(): Promise<TestDatabase> {
+  static create(): Promise<TestDatabase> {
+    return TestDatabase.copyOf(process.env.TEST_TEMPLATE!);
+  }
+
+  /** Without a schema, for what brings its own. */
+  static createEmpty(): Promise<TestDatabase> {
+    return TestDatabase.copyOf('template0');
+  }
+
+  private static async copyOf(template: string): Promise<TestDatabase> {
     const serverUrl = process.env.TEST_SERVER_URL!;
     const name = `test_${randomBytes(6).toString('hex')}`;
     // FILE_COPY: many times faster than the default for a template this small.
-    await runOn(serverUrl, `CREATE DATABASE ${name} TEMPLATE ${process.env.TEST_TEMPLATE} STRATEGY FILE_COPY`);
+    await runOn(serverUrl, `CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY FILE_COPY`);
     const url = databaseOn(serverUrl, name);
     const pool = new pg.Pool({ connectionString: url, max: 5 });
     pool.on('error', () => undefined);
