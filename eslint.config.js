@@ -23,6 +23,7 @@ const zones = [
   { target: './src/feeds', from: src(['payments', 'notifications', 'sandbox', 'client']) },
   { target: './src/notifications', from: src(['orders', 'payments', 'feeds', 'sandbox', 'client']) },
   { target: './src/client', from: './src', except: ['./client'] },
+  { target: ['./src', './migrations'], from: ['./demo', './bench', './test'] },
 ].map((zone) => ({ ...zone, message: 'Imports run downwards: features -> mechanisms -> database -> config.' }));
 
 /** Everything that a request writes goes through the unit of work; whatever opens another way bypasses it. */
