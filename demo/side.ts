@@ -24,7 +24,7 @@ export const SIDE_NAMES = ['service', 'naive'] as const;
 export type SideName = (typeof SIDE_NAMES)[number];
 
 /** Milliseconds that either side waits for the provider. */
-export const PROVIDER_TIMEOUT_MS = 2_000;
+export const PROVIDER_TIMEOUT_MS = 3_000;
 
 /** For receipts, from either side. */
 export const SENDER = 'receipts@shop.example';

@@ -35,7 +35,7 @@ export class Stage {
     const version = await onServer(serverUrl, 'SHOW server_version');
     const kind = databaseUrl === undefined ? 'embedded' : 'in DATABASE_URL';
     const stage = new Stage(opened, folder, serverUrl, `Postgres ${String(version)}, ${kind}`);
-    for (const name of sides) stage.targets.set(name, await stage.openTarget(name));
+    await Promise.all([...sides].map(async (name) => stage.targets.set(name, await stage.openTarget(name))));
     return stage;
   }
 

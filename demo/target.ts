@@ -101,7 +101,7 @@ export class Target {
     return new OrdersClient({
       baseUrl: this.door.url,
       apiKey: API_KEY,
-      maxAttempts: 30,
+      maxAttempts: 1_000, // its deadline ends it: a busy machine may take long to start a process again
       backoffBaseMs: 100,
       backoffCapMs: 1_000,
       ...(witness && { fetch: witness.fetch }),
