@@ -23,6 +23,8 @@ const interrupted = new Promise<never>((_, reject) => {
   for (const signal of SIGNALS) {
     process.on(signal, () => reject(new Interruption(128 + constants.signals[signal])));
   }
+  // What nobody has caught must not leave a Postgres behind.
+  process.on('uncaughtException', reject);
   // Whoever reads has gone, as `head` does.
   process.stdout.on('error', () => reject(new Interruption(128 + constants.signals.SIGPIPE)));
 });
@@ -40,7 +42,7 @@ async function run(options: Options): Promise<number> {
     status = await Promise.race([interrupted, demonstrate(options, opened, (opening) => (stage = opening))]);
   } catch (error) {
     status = error instanceof Interruption ? error.status : 1;
-    if (!(error instanceof Interruption)) console.error(error);
+    if (!(error instanceof Interruption)) console.error(isKnown(error) ? error.message : error);
   }
   await opened.close().catch((error: unknown) => {
     console.error(error);
@@ -48,6 +50,11 @@ async function run(options: Options): Promise<number> {
   });
   if (status === 1 && stage) tell(`What the processes printed: ${await keep(stage.log)}`);
   return status;
+}
+
+/** What says what is wrong and how to mend it needs no stack. */
+function isKnown(error: unknown): error is Error {
+  return error instanceof Error && ['StageError', 'EmbeddedPostgresError', 'SandboxError'].includes(error.name);
 }
 
 async function demonstrate(options: Options, opened: Opened, staged: (stage: Stage) => void): Promise<number> {

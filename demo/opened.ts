@@ -19,6 +19,11 @@ export class Opened {
     return opening;
   }
 
+  /** Does something that must be over before what it works on is closed: a connection that is cut in the middle throws. */
+  async finish<T>(work: () => Promise<T>): Promise<T> {
+    return this.add(work, async () => undefined);
+  }
+
   /** @throws Error once everything is being closed */
   throwIfClosing(): void {
     if (this.closing) throw new Error('The demonstration is ending');

@@ -12,6 +12,11 @@ import { Target } from './target.js';
 
 const SIDES = { service: SERVICE, naive: NAIVE };
 
+/** Thrown when there is no place to play at, for a reason that can be mended. */
+export class StageError extends Error {
+  override readonly name = 'StageError';
+}
+
 /** The machinery: a Postgres, and on it each side that plays a part, in a database of its own. */
 export class Stage {
   private readonly logs = new Map<SideName, string>();
@@ -32,7 +37,10 @@ export class Stage {
       (path) => rm(path, { recursive: true, force: true }),
     );
     const serverUrl = databaseUrl ?? (await embedded(folder, opened));
-    const version = await onServer(serverUrl, 'SHOW server_version');
+    const asking = opened.finish(() => onServer(serverUrl, 'SHOW server_version'));
+    const version = await asking.catch((error: NodeJS.ErrnoException) => {
+      throw new StageError(`The Postgres in DATABASE_URL cannot be used: ${error.message || error.code}.`);
+    });
     const kind = databaseUrl === undefined ? 'embedded' : 'in DATABASE_URL';
     const stage = new Stage(opened, folder, serverUrl, `Postgres ${String(version)}, ${kind}`);
     await Promise.all([...sides].map(async (name) => stage.targets.set(name, await stage.openTarget(name))));

@@ -44,7 +44,7 @@ export class Target {
 
   static async open(side: Side, place: Place, opened: Opened): Promise<Target> {
     const { databaseUrl, log } = place;
-    await side.prepare(databaseUrl);
+    await opened.finish(() => side.prepare(databaseUrl));
     const database = await opened.add(
       async () => new pg.Pool({ connectionString: databaseUrl, max: 1 }).on('error', () => undefined),
       (pool) => pool.end(),

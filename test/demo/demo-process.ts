@@ -30,14 +30,14 @@ export class DemoProcess {
     this.ended = new Promise((resolve) => child.once('close', (code, signal) => resolve(signal ?? code)));
   }
 
-  /** @param databaseUrl of a server; undefined: the embedded Postgres */
-  static async start(args: readonly string[], databaseUrl?: string): Promise<DemoProcess> {
+  /** @param environment without DATABASE_URL it runs on an embedded Postgres */
+  static async start(args: readonly string[], environment: Record<string, string> = {}): Promise<DemoProcess> {
     const folder = await mkdtemp(join(tmpdir(), 'demo-test-'));
     await chmod(folder, 0o711); // as root, Postgres runs as somebody else
     const env = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: folder };
     const child = spawn(process.execPath, [COMMAND, ...args], {
       cwd: folder, // without an `.env`
-      env: { ...env, ...(databaseUrl !== undefined && { DATABASE_URL: databaseUrl }) },
+      env: { ...env, ...environment },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     return new DemoProcess(child, folder);

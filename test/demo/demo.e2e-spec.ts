@@ -6,6 +6,7 @@ import { waitFor } from '../support/wait-for.js';
 import { buildDemo, DemoProcess, isRunning } from './demo-process.js';
 
 const SERVER = process.env.TEST_SERVER_URL!;
+const ON_SERVER = { DATABASE_URL: SERVER };
 const demos: DemoProcess[] = [];
 
 beforeAll(buildDemo);
@@ -13,14 +14,14 @@ afterEach(async () => {
   await Promise.all(demos.splice(0).map((demo) => demo.remove()));
 });
 
-async function start(args: string[], databaseUrl?: string): Promise<DemoProcess> {
-  const demo = await DemoProcess.start(args, databaseUrl);
+async function start(args: string[], environment?: Record<string, string>): Promise<DemoProcess> {
+  const demo = await DemoProcess.start(args, environment);
   demos.push(demo);
   return demo;
 }
 
-async function play(args: string[], databaseUrl?: string): Promise<DemoProcess & { status: unknown }> {
-  const demo = await start(args, databaseUrl);
+async function play(args: string[]): Promise<DemoProcess & { status: unknown }> {
+  const demo = await start(args, ON_SERVER);
   return Object.assign(demo, { status: await demo.ended });
 }
 
@@ -96,7 +97,7 @@ describe('npm run demo, all of it,', () => {
   let status: unknown;
   let played: PlayedAccident[];
   beforeAll(async () => {
-    demo = await DemoProcess.start(['--json', 'result.json'], SERVER);
+    demo = await DemoProcess.start(['--json', 'result.json'], ON_SERVER);
     status = await demo.ended;
     played = await demo.result();
   });
@@ -160,7 +161,7 @@ describe('npm run demo', () => {
     ['the naive twin plays the careful one', ['--with', 'naive'], /✗ lost-reply +1 order too many/],
     ['the service plays the naive one', ['--without', 'service'], /✗ lost-reply +harmless +harmless/],
   ])('ends red when %s, and keeps what the processes said', async (_, args, line) => {
-    const demo = await play([...args, 'lost-reply'], SERVER);
+    const demo = await play([...args, 'lost-reply']);
 
     expect(demo.status).toBe(1);
     expect(demo.printed).toMatch(line);
@@ -193,6 +194,23 @@ describe('npm run demo', () => {
     expect([demo.status, demo.printed]).toEqual([2, '']);
     expect(demo.complained).toContain(wrong);
     expect(demo.complained).toContain('npm run demo -- [options] [accident ...]');
+  });
+
+  it.each([
+    [
+      'the Postgres is not there',
+      { DATABASE_URL: 'postgres://u:hunter2@127.0.0.1:1/x' },
+      /DATABASE_URL .*ECONNREFUSED/,
+    ],
+    ['the sandbox may not run', { NODE_ENV: 'production' }, /NODE_ENV is production/],
+  ])('says in a line what is wrong when %s, and leaves nothing', async (_, environment, reason) => {
+    const demo = await start([], environment);
+
+    expect(await demo.ended).toBe(1);
+    expect(demo.complained).toMatch(reason);
+    expect(demo.complained).not.toMatch(/hunter2|\n./);
+    expect(await demo.left()).toEqual([]);
+    expect(await demo.processes()).toEqual([]);
   });
 
   it('lists the accidents', async () => {
@@ -235,7 +253,7 @@ describe('Ctrl-C', () => {
   });
 
   it('on a server of somebody else leaves no database there', async () => {
-    const demo = await start([], SERVER);
+    const demo = await start([], ON_SERVER);
     await waitFor(() => demo.printed.includes('2. A double click'), {
       timeoutMs: 60_000,
       description: 'the second one',
