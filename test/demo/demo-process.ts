@@ -58,7 +58,7 @@ export class DemoProcess {
       .map(([pid]) => pid!);
     const [stage = ''] = await this.left();
     const postmaster = await readFile(join(this.folder, stage, 'postgres/data/postmaster.pid'), 'utf8').catch(() => '');
-    return [...children, ...(postmaster ? [Number.parseInt(postmaster, 10)] : [])];
+    return [...new Set([...children, ...(postmaster ? [Number.parseInt(postmaster, 10)] : [])])];
   }
 
   /** What lies in its temporary folder. */
