@@ -32,6 +32,7 @@ const zones = [
     return { target: `./src/${feature}`, from: src([...others, ...STANDS_ALONE]) };
   }),
   { target: './src/client', from: './src', except: ['./client'] },
+  { target: ['./src', './migrations'], from: ['./demo', './bench', './test'] },
 ].map((zone) => ({ ...zone, message: 'Imports run downwards: features -> mechanisms -> database -> config.' }));
 
 /** Everything that a request writes goes through the unit of work; whatever opens another way bypasses it. */

@@ -46,6 +46,8 @@ describe('lint fails', () => {
     ['src/client/waiting.ts', '../config/duration.js'],
     ['src/client/waiting.ts', '../http/problem.js'],
     ['src/orders/order-content.ts', '../client/index.js'],
+    ['src/orders/order-content.ts', '../../demo/verdict.js'],
+    ['src/app.module.ts', '../test/support/wait-for.js'],
   ])('in %s when it imports %s', async (file, imported) => {
     expect(await brokenRules(file, `import '${imported}';`)).toContain('import-x/no-restricted-paths');
   });
