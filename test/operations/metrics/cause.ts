@@ -2,14 +2,19 @@ import type { MeteredApp } from './metered-app.js';
 import type { Samples } from './scrape.js';
 
 /** Something that happens, and every series that it moves. */
-export interface Cause {
+export interface Cause<Before = unknown> {
   /** `move when {cause}`. */
   readonly cause: string;
   /** What has to be so before; its own moves do not count. */
-  readonly before?: (app: MeteredApp) => Promise<unknown>;
-  readonly happen: (app: MeteredApp, before: unknown) => Promise<unknown>;
+  readonly before?: (app: MeteredApp) => Promise<Before>;
+  readonly happen: (app: MeteredApp, before: Before) => Promise<unknown>;
   /** All others stand still. */
   readonly moves: Samples;
+}
+
+/** A cause to stand among others, whatever it needs from before. */
+export function cause<Before>(one: Cause<Before>): Cause {
+  return one as Cause;
 }
 
 /** A series as Prometheus writes it. */

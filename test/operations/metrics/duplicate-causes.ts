@@ -3,7 +3,7 @@ import { KeyCleanup } from '../../../src/idempotency/key-cleanup.js';
 import { Reconciliation } from '../../../src/payments/reconciliation.js';
 import { CARD, TRANSFER } from '../../payments/paying.js';
 import { ACME } from '../../support/test-app.js';
-import { calls, type Cause, DELIVERED, duplicates, RECONCILED, requests, runs, series } from './cause.js';
+import { calls, type Cause, cause, DELIVERED, duplicates, RECONCILED, requests, runs, series } from './cause.js';
 import type { MeteredApp } from './metered-app.js';
 
 /** A call to Stripe as another process of ours would make it, with our ids, under no key that we know. */
@@ -30,19 +30,19 @@ const IN_PROGRESS = series('orders_idempotency_keys', { state: 'in_progress' });
 
 /** What is done twice, and what is found to be odd, whoever finds it. */
 export const DUPLICATE_CAUSES: readonly Cause[] = [
-  {
+  cause({
     cause: 'the reconciliation finds nothing new',
     before: paid,
     happen: reconcile,
     moves: RECONCILED,
-  },
-  {
+  }),
+  cause({
     cause: 'the reconciliation finds a second charge, and gives it back',
     before: async (app) => chargeAgain(app, await paid(app)),
     happen: reconcile,
     moves: { [duplicates('stripe', 'charge')]: 1, [calls('stripe', 'refund', 'succeeded')]: 1, ...RECONCILED },
-  },
-  {
+  }),
+  cause({
     cause: 'the reconciliation finds a second charge, and cannot give it back yet',
     before: async (app) => {
       await chargeAgain(app, await paid(app));
@@ -55,26 +55,26 @@ export const DUPLICATE_CAUSES: readonly Cause[] = [
       orders_surplus_charges_open: 1,
       ...RECONCILED,
     },
-  },
-  {
+  }),
+  cause({
     cause: 'the reconciliation finds a charge of another amount',
     before: async (app) => chargeAgain(app, await paid(app), '901'),
     happen: reconcile,
     moves: { orders_payment_reviews_open: 1, ...RECONCILED },
-  },
-  {
+  }),
+  cause({
     cause: 'the reconciliation finds a second refund',
     before: async (app) => {
       const id = await paid(app);
       const { body } = await app.paying.refund(id, { amount: 100 });
       const { body: payment } = await app.paying.as().get(`/v1/payments/${id}`);
-      const ids = { 'metadata[payment]': id, 'metadata[refund]': body.id as string };
-      await atStripe(app, '/v1/refunds', { payment_intent: payment.providerRef as string, amount: '100', ...ids });
+      const ids = { 'metadata[payment]': id, 'metadata[refund]': body.id };
+      await atStripe(app, '/v1/refunds', { payment_intent: payment.providerRef, amount: '100', ...ids });
     },
     happen: reconcile,
     moves: { [duplicates('stripe', 'refund')]: 1, ...RECONCILED, ...DELIVERED },
-  },
-  {
+  }),
+  cause({
     cause: 'a look-up shows that the bank has made a transfer twice',
     before: async ({ paying }) => {
       const sought = { orderId: await paying.order(), key: randomUUID() };
@@ -84,10 +84,7 @@ export const DUPLICATE_CAUSES: readonly Cause[] = [
       await paying.sandbox.send('POST', '/bank/transfers', { reference, amount, currency, account: TRANSFER.account });
       return sought;
     },
-    happen: ({ paying }, sought) => {
-      const { orderId, key } = sought as { orderId: string; key: string };
-      return paying.pay(orderId, TRANSFER, key);
-    },
+    happen: ({ paying }, { orderId, key }) => paying.pay(orderId, TRANSFER, key),
     moves: {
       [duplicates('bank', 'charge')]: 1,
       [requests('payments.create', 'taken_over')]: 1,
@@ -97,8 +94,8 @@ export const DUPLICATE_CAUSES: readonly Cause[] = [
       orders_surplus_charges_open: 1,
       ...DELIVERED,
     },
-  },
-  {
+  }),
+  cause({
     cause: 'a look-up shows that the bank has given back twice',
     before: async ({ paying }) => {
       const payment = await paying.paid(TRANSFER);
@@ -112,10 +109,7 @@ export const DUPLICATE_CAUSES: readonly Cause[] = [
       await paying.sandbox.send('POST', '/bank/transfers', again);
       return { id: payment.id, key };
     },
-    happen: ({ paying }, sought) => {
-      const { id, key } = sought as { id: string; key: string };
-      return paying.refund(id, { amount: 100 }, key);
-    },
+    happen: ({ paying }, { id, key }) => paying.refund(id, { amount: 100 }, key),
     moves: {
       [duplicates('bank', 'refund')]: 1,
       [requests('refunds.create', 'taken_over')]: 1,
@@ -124,14 +118,14 @@ export const DUPLICATE_CAUSES: readonly Cause[] = [
       orders_refunds_unknown: -1,
       [series('orders_event_deliveries_total', { outcome: 'published' })]: 2, // the refund, and the other one
     },
-  },
-  {
+  }),
+  cause({
     cause: 'a key expires and stays',
     before: ({ paying }) => paying.order(),
     happen: (app) => app.sql(`UPDATE idempotency_keys SET expires_at = statement_timestamp() - interval '2 hours'`),
     moves: { orders_idempotency_expiry_lag_seconds: 2 },
-  },
-  {
+  }),
+  cause({
     cause: 'the cleanup removes it',
     before: async (app) => {
       await app.paying.order();
@@ -139,8 +133,8 @@ export const DUPLICATE_CAUSES: readonly Cause[] = [
     },
     happen: (app) => app.get(KeyCleanup).run(),
     moves: { orders_idempotency_expiry_lag_seconds: -2, [runs('idempotency-key-cleanup', 'succeeded')]: 1 },
-  },
-  {
+  }),
+  cause({
     cause: 'the cleanup fails',
     happen: async (app) => {
       await app.sql('ALTER TABLE idempotency_keys RENAME TO elsewhere');
@@ -151,7 +145,7 @@ export const DUPLICATE_CAUSES: readonly Cause[] = [
       await app.sql('ALTER TABLE elsewhere RENAME TO idempotency_keys');
     },
     moves: { [runs('idempotency-key-cleanup', 'failed')]: 1 },
-  },
+  }),
 ];
 
 async function transferMade({ database }: MeteredApp['paying']): Promise<{ reference: string; amount: number }> {

@@ -3,7 +3,7 @@ import { SIGNAL_WORDS } from '../../../src/config/telemetry.js';
 import { MeasuredProvider } from '../../../src/payments/providers/measured-provider.js';
 import { bankAt, CHARGE, GIVE_BACK, PAYMENT, REFUND, stripeAt, transfer } from '../../payments/providers/movements.js';
 import { DECLINED_CARD, TRANSFER } from '../../payments/paying.js';
-import { calls, type Cause, DELIVERED, requests, series } from './cause.js';
+import { calls, type Cause, cause, DELIVERED, requests, series } from './cause.js';
 import type { MeteredApp } from './metered-app.js';
 
 type CallOutcome = (typeof SIGNAL_WORDS.callOutcome)[number];
@@ -40,15 +40,15 @@ const CALLS: readonly Cause[] = (['charge', 'refund'] as const).flatMap((operati
 const QUERY = { tenantId: CHARGE.tenantId, paymentId: PAYMENT, since: new Date(0) };
 
 const LOOK_UPS: readonly Cause[] = [
-  {
+  cause({
     cause: 'a look-up finds what it looked for',
     happen: ({ provider }) => {
       provider.answer(200, { data: [transfer()] });
       return new MeasuredProvider(bankAt(provider.url)).findCharges(QUERY);
     },
     moves: { [calls('bank', 'look_up', 'found')]: 1 },
-  },
-  {
+  }),
+  cause({
     cause: 'a look-up finds nothing',
     happen: ({ provider }) => {
       provider.answer(200, { data: [] });
@@ -56,31 +56,31 @@ const LOOK_UPS: readonly Cause[] = [
       return new MeasuredProvider(bankAt(provider.url)).findRefunds(query);
     },
     moves: { [calls('bank', 'look_up', 'nothing')]: 1 },
-  },
-  {
+  }),
+  cause({
     cause: 'a look-up fails',
     happen: async ({ provider }) => {
       provider.answer(500, {});
       await new MeasuredProvider(bankAt(provider.url)).findCharges(QUERY).catch(() => undefined);
     },
     moves: { [calls('bank', 'look_up', 'failed')]: 1 },
-  },
-  {
+  }),
+  cause({
     cause: 'the list of what a provider has made is read',
     happen: async ({ provider }) => {
       provider.answer(200, { object: 'list', data: [], has_more: false });
       await readList(provider.url);
     },
     moves: { [calls('stripe', 'list', 'read')]: 1 },
-  },
-  {
+  }),
+  cause({
     cause: 'the list of what a provider has made cannot be read',
     happen: async ({ provider }) => {
       provider.answer(500, {});
       await readList(provider.url).catch(() => undefined);
     },
     moves: { [calls('stripe', 'list', 'failed')]: 1 },
-  },
+  }),
 ];
 
 async function readList(url: string): Promise<void> {
@@ -90,42 +90,42 @@ async function readList(url: string): Promise<void> {
 const IN_PROGRESS = series('orders_idempotency_keys', { state: 'in_progress' });
 
 const THROUGH_THE_SERVICE: readonly Cause[] = [
-  {
+  cause({
     cause: 'a card is declined',
     before: ({ paying }) => paying.order(),
-    happen: ({ paying }, orderId) => paying.pay(orderId as string, DECLINED_CARD),
+    happen: ({ paying }, orderId) => paying.pay(orderId, DECLINED_CARD),
     moves: {
       [requests('payments.create', 'refused')]: 1,
       [calls('stripe', 'charge', 'declined')]: 1,
       ...DELIVERED,
     },
-  },
-  {
+  }),
+  cause({
     cause: 'money is given back',
     before: ({ paying }) => paying.paid(),
-    happen: ({ paying }, payment) => paying.refund((payment as { id: string }).id),
+    happen: ({ paying }, { id }) => paying.refund(id),
     moves: {
       [requests('refunds.create', 'executed')]: 1,
       [calls('stripe', 'refund', 'succeeded')]: 1,
       ...DELIVERED,
     },
-  },
-  {
+  }),
+  cause({
     cause: 'the outcome of a refund is not known',
     before: async ({ paying }) => {
       const { id } = await paying.paid();
       await paying.sandbox.arm('refunds.create', 'drop-response');
       return id;
     },
-    happen: ({ paying }, id) => paying.refund(id as string),
+    happen: ({ paying }, id) => paying.refund(id),
     moves: {
       [requests('refunds.create', 'kept_open')]: 1,
       [calls('stripe', 'refund', 'unknown')]: 1,
       [IN_PROGRESS]: 1,
       orders_refunds_unknown: 1,
     },
-  },
-  {
+  }),
+  cause({
     cause: 'the bank shows no trace of a transfer that may have been made',
     before: async ({ paying }) => {
       const sought = { orderId: await paying.order(), key: randomUUID() };
@@ -133,22 +133,19 @@ const THROUGH_THE_SERVICE: readonly Cause[] = [
       await paying.pay(sought.orderId, TRANSFER, sought.key);
       return sought;
     },
-    happen: ({ paying }, sought) => {
-      const { orderId, key } = sought as { orderId: string; key: string };
-      return paying.pay(orderId, TRANSFER, key);
-    },
+    happen: ({ paying }, { orderId, key }) => paying.pay(orderId, TRANSFER, key),
     moves: { [requests('payments.create', 'kept_open')]: 1, [calls('bank', 'look_up', 'nothing')]: 1 },
-  },
-  {
+  }),
+  cause({
     cause: 'money is taken by a transfer',
     before: ({ paying }) => paying.order(),
-    happen: ({ paying }, orderId) => paying.pay(orderId as string, TRANSFER),
+    happen: ({ paying }, orderId) => paying.pay(orderId, TRANSFER),
     moves: {
       [requests('payments.create', 'executed')]: 1,
       [calls('bank', 'charge', 'succeeded')]: 1,
       ...DELIVERED,
     },
-  },
+  }),
 ];
 
 export const PROVIDER_CAUSES: readonly Cause[] = [...CALLS, ...LOOK_UPS, ...THROUGH_THE_SERVICE];

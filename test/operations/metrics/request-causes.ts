@@ -4,7 +4,7 @@ import { holdRows } from '../../payments/held-rows.js';
 import { CARD } from '../../payments/paying.js';
 import { newOrder } from '../../support/api-client.js';
 import { waitFor } from '../../support/wait-for.js';
-import { calls, type Cause, CONSUMED, DELIVERED, RECONCILED, requests, series } from './cause.js';
+import { calls, type Cause, cause, CONSUMED, DELIVERED, RECONCILED, requests, series } from './cause.js';
 import type { MeteredApp } from './metered-app.js';
 
 const ORDER = newOrder({ externalRef: 'web-1' });
@@ -19,43 +19,43 @@ export async function lostPayment({ paying }: MeteredApp): Promise<{ orderId: st
 }
 
 export const REQUEST_CAUSES: readonly Cause[] = [
-  {
+  cause({
     cause: 'a request under a key is executed',
     happen: (app) => create(app, ORDER, 'k-1'),
     moves: { [requests('orders.create', 'executed')]: 1, ...CONSUMED },
-  },
-  {
+  }),
+  cause({
     cause: 'it is replayed',
     before: (app) => create(app, ORDER, 'k-1'),
     happen: (app) => create(app, ORDER, 'k-1'),
     moves: { [requests('orders.create', 'replayed')]: 1 },
-  },
-  {
+  }),
+  cause({
     cause: 'its key comes with another request',
     before: (app) => create(app, ORDER, 'k-1'),
     happen: (app) => create(app, newOrder(), 'k-1'),
     moves: { [requests('orders.create', 'mismatch')]: 1 },
-  },
-  {
+  }),
+  cause({
     cause: 'it is refused for good',
     before: (app) => create(app, ORDER, 'k-1'),
     happen: (app) => create(app, ORDER, 'k-2'),
     moves: { [requests('orders.create', 'refused')]: 1 },
-  },
-  {
+  }),
+  cause({
     cause: 'it fails without a trace',
     happen: ({ paying }) => paying.pay(randomUUID()),
     moves: { [requests('payments.create', 'released')]: 1 },
-  },
-  {
+  }),
+  cause({
     cause: 'it finds its key in use',
     before: ({ paying }) => paying.order(),
     happen: async ({ paying }, orderId) => {
       const key = randomUUID();
       const rows = await holdRows(paying.database, 'orders WHERE id = $1', [orderId]);
-      const first = paying.pay(orderId as string, CARD, key);
+      const first = paying.pay(orderId, CARD, key);
       await rows.queued(1);
-      await paying.pay(orderId as string, CARD, key);
+      await paying.pay(orderId, CARD, key);
       await rows.release();
       await first;
     },
@@ -65,28 +65,25 @@ export const REQUEST_CAUSES: readonly Cause[] = [
       [calls('stripe', 'charge', 'succeeded')]: 1,
       ...DELIVERED,
     },
-  },
-  {
+  }),
+  cause({
     cause: 'the outcome of a payment is not known',
     before: async ({ paying }) => {
       await paying.sandbox.arm('payment_intents.create', 'drop-response');
       return paying.order();
     },
-    happen: ({ paying }, orderId) => paying.pay(orderId as string),
+    happen: ({ paying }, orderId) => paying.pay(orderId),
     moves: {
       [requests('payments.create', 'kept_open')]: 1,
       [calls('stripe', 'charge', 'unknown')]: 1,
       [series('orders_idempotency_keys', { state: 'in_progress' })]: 1,
       orders_payments_unknown: 1,
     },
-  },
-  {
+  }),
+  cause({
     cause: 'a payment of unknown outcome is asked for again',
     before: lostPayment,
-    happen: ({ paying }, sought) => {
-      const { orderId, key } = sought as { orderId: string; key: string };
-      return paying.pay(orderId, CARD, key);
-    },
+    happen: ({ paying }, { orderId, key }) => paying.pay(orderId, CARD, key),
     moves: {
       [requests('payments.create', 'taken_over')]: 1,
       [calls('stripe', 'look_up', 'found')]: 1,
@@ -94,8 +91,8 @@ export const REQUEST_CAUSES: readonly Cause[] = [
       orders_payments_unknown: -1,
       ...DELIVERED,
     },
-  },
-  {
+  }),
+  cause({
     cause: 'time passes over a payment of unknown outcome',
     before: lostPayment,
     happen: async (app) => {
@@ -104,14 +101,14 @@ export const REQUEST_CAUSES: readonly Cause[] = [
                      WHERE status = 'in_progress'`);
     },
     moves: { orders_payments_oldest_unknown_seconds: 2, orders_idempotency_oldest_unfinished_seconds: 3 },
-  },
-  {
+  }),
+  cause({
     cause: 'an owner loses its lease',
     before: ({ paying }) => paying.order(),
     happen: async (app, orderId) => {
       const { paying } = app;
       await paying.sandbox.arm('payment_intents.create', 'delay', { delayMs: 3_000 });
-      const late = paying.pay(orderId as string);
+      const late = paying.pay(orderId);
       await waitFor(async () => (await paying.sandbox.effects()).length === 1, { description: 'the charge' });
       await app.sql(`UPDATE idempotency_keys SET lease_until = statement_timestamp() WHERE status = 'in_progress'`);
       await app.get(Reconciliation).run();
@@ -125,5 +122,5 @@ export const REQUEST_CAUSES: readonly Cause[] = [
       ...RECONCILED,
       ...DELIVERED,
     },
-  },
+  }),
 ];
