@@ -42,7 +42,7 @@ export interface Signals {
   consumer: { readonly consumer: string };
   /** A consumer was given a message. */
   message: { readonly consumer: string; readonly outcome: Word<'messageOutcome'> };
-  /** A message was put into its consumer's queue of dead ones. */
+  /** A message was given up, and put into the broker's queue of dead ones. */
   'message-dead': { readonly consumer: string };
   /** Work is to be done again and again from now on. */
   schedule: { readonly work: string };

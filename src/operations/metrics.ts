@@ -97,7 +97,7 @@ export class Metrics implements OnApplicationShutdown {
     this.endings.push(listen('event-dead', () => deadEvents.inc()));
     const messages = this.counter('orders_messages_total', 'Messages that consumers got', ['consumer', 'outcome']);
     this.endings.push(listen('message', ({ consumer, outcome }) => messages.inc({ consumer, outcome })));
-    const deadMessages = this.counter('orders_messages_dead_total', "Messages put into their consumer's dead queue", [
+    const deadMessages = this.counter('orders_messages_dead_total', 'Messages that were given up, by whose they were', [
       'consumer',
     ]);
     this.endings.push(listen('message-dead', ({ consumer }) => deadMessages.inc({ consumer })));
