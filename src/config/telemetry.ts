@@ -1,21 +1,53 @@
 import { channel } from 'node:diagnostics_channel';
 
+/** Every word that a signal may say: each is a label value of a metric, and has a test that provokes it. */
+export const SIGNAL_WORDS = {
+  keyedOutcome: ['executed', 'refused', 'replayed', 'in_use', 'mismatch', 'released', 'taken_over', 'kept_open'],
+  provider: ['stripe', 'bank'],
+  callOutcome: ['succeeded', 'pending', 'declined', 'failed', 'refused', 'not_happened', 'unknown', 'fault'],
+  lookUpOutcome: ['found', 'nothing', 'failed'],
+  listOutcome: ['read', 'failed'],
+  deliveryOutcome: ['published', 'refused', 'unavailable'],
+  messageOutcome: ['applied', 'repeated', 'failed', 'malformed'],
+  runOutcome: ['succeeded', 'failed'],
+} as const;
+
+type Word<Of extends keyof typeof SIGNAL_WORDS> = (typeof SIGNAL_WORDS)[Of][number];
+
+/** What became of a request under a key. */
+export type KeyedOutcome = Word<'keyedOutcome'>;
+/** How a call that moves money ended. */
+export type CallOutcome = Word<'callOutcome'>;
+
+/** How a provider was called, and how that ended. */
+export type ProviderCall =
+  | { readonly operation: 'charge' | 'refund'; readonly outcome: CallOutcome }
+  | { readonly operation: 'look_up'; readonly outcome: Word<'lookUpOutcome'> }
+  | { readonly operation: 'list'; readonly outcome: Word<'listOutcome'> };
+
 /** What happens inside and is worth counting. */
 export interface Signals {
   /** A request under a key has ended. */
-  'keyed-request': { readonly endpoint: string; readonly outcome: string };
+  'keyed-request': { readonly endpoint: string; readonly outcome: KeyedOutcome };
   /** An owner found that somebody else has its operation. */
   'lease-lost': { readonly endpoint: string };
-  'provider-call': {
-    readonly provider: string;
-    readonly operation: 'charge' | 'refund' | 'look_up';
-    readonly outcome: string;
-    readonly milliseconds: number;
-  };
-  /** The provider has done twice what should have happened once. */
-  'duplicate-effect': { readonly provider: string };
-  'event-delivery': { readonly outcome: 'published' | 'refused' | 'unavailable' | 'dead' };
-  message: { readonly consumer: string; readonly outcome: 'applied' | 'repeated' | 'failed' | 'malformed' };
+  'provider-call': ProviderCall & { readonly provider: Word<'provider'>; readonly milliseconds: number };
+  /** The provider has done twice what should have happened once. Told after the commit that notes it. */
+  'duplicate-effect': { readonly provider: Word<'provider'>; readonly operation: 'charge' | 'refund' };
+  /** A relay has tried to hand over an event. */
+  'event-delivery': { readonly outcome: Word<'deliveryOutcome'> };
+  /** A relay has put an event aside. */
+  'event-dead': Record<string, never>;
+  /** There is a consumer in this process. */
+  consumer: { readonly consumer: string };
+  /** A consumer was given a message. */
+  message: { readonly consumer: string; readonly outcome: Word<'messageOutcome'> };
+  /** A message was given up, and put into the broker's queue of dead ones. */
+  'message-dead': { readonly consumer: string };
+  /** Work is to be done again and again from now on. */
+  schedule: { readonly work: string };
+  /** It was done. */
+  'scheduled-run': { readonly work: string; readonly outcome: Word<'runOutcome'> };
 }
 
 const PREFIX = 'orders-service:';

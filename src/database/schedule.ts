@@ -1,5 +1,6 @@
 import { Logger } from '@nestjs/common';
 import type { SchedulerRegistry } from '@nestjs/schedule';
+import { tell } from '../config/telemetry.js';
 
 /**
  * Work on the database that is done again and again. A run never overlaps another of the same process, a failed one is
@@ -31,6 +32,7 @@ export class Schedule<T> {
       );
     }, this.every);
     this.registry.addInterval(this.name, interval);
+    tell('schedule', { work: this.name });
   }
 
   /** For `beforeApplicationShutdown`: the pool closes after that hook. */
@@ -61,7 +63,18 @@ export class Schedule<T> {
 
   /** Runs it now. While a run is under way it is joined, not repeated. */
   run(): Promise<T> {
-    this.running ??= this.work().finally(() => (this.running = undefined));
+    this.running ??= this.measured().finally(() => (this.running = undefined));
     return this.running;
+  }
+
+  private async measured(): Promise<T> {
+    let outcome: 'succeeded' | 'failed' = 'failed';
+    try {
+      const result = await this.work();
+      outcome = 'succeeded';
+      return result;
+    } finally {
+      tell('scheduled-run', { work: this.name, outcome });
+    }
   }
 }

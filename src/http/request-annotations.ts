@@ -1,4 +1,5 @@
 import type { Request } from 'express';
+import type { KeyedOutcome } from '../config/telemetry.js';
 
 /** What the parts of the service found out about a request: for its line in the log, never for a decision. */
 export interface RequestAnnotations {
@@ -7,7 +8,7 @@ export interface RequestAnnotations {
   /** The stable name of an endpoint that takes keys. */
   endpoint?: string;
   /** What became of a request under a key. */
-  outcome?: 'executed' | 'refused' | 'replayed' | 'in_use' | 'mismatch' | 'released' | 'taken_over' | 'kept_open';
+  outcome?: KeyedOutcome;
   /** The beginning of the key's SHA-256: enough to find its requests, and no way back to the key. */
   keyHash?: string;
   problem?: string;

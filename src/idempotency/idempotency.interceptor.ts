@@ -3,12 +3,12 @@ import { type CallHandler, type ExecutionContext, Inject, Injectable, type NestI
 import { Reflector } from '@nestjs/core';
 import type { Request, Response } from 'express';
 import { lastValueFrom, type Observable, of } from 'rxjs';
-import { tell } from '../config/telemetry.js';
+import { type KeyedOutcome, tell } from '../config/telemetry.js';
 import { isSerializationConflict } from '../database/sql-state.js';
 import { exceptionToProblem } from '../http/exception-to-problem.js';
 import { Problem } from '../http/problem.js';
 import { ProblemRenderer } from '../http/problem-renderer.js';
-import { annotationsOf, type RequestAnnotations } from '../http/request-annotations.js';
+import { annotationsOf } from '../http/request-annotations.js';
 import { concretePath, queryOf } from './concrete-path.js';
 import { fingerprint } from './fingerprint.js';
 import { parseIdempotencyKey } from './idempotency-key.js';
@@ -67,7 +67,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
       throw error;
     } finally {
       captured.restore();
-      tell('keyed-request', { endpoint: rules.endpoint, outcome: notes.outcome ?? 'failed' });
+      if (notes.outcome) tell('keyed-request', { endpoint: rules.endpoint, outcome: notes.outcome });
     }
   }
 
@@ -109,13 +109,13 @@ export class IdempotencyInterceptor implements NestInterceptor {
   }
 }
 
-function outcomeOf({ replayed, takenOver, response }: Answer): RequestAnnotations['outcome'] {
+function outcomeOf({ replayed, takenOver, response }: Answer): KeyedOutcome {
   if (replayed) return 'replayed';
   if (takenOver) return 'taken_over';
   return response.status < 400 ? 'executed' : 'refused';
 }
 
-function failedOutcome(error: unknown): RequestAnnotations['outcome'] {
+function failedOutcome(error: unknown): KeyedOutcome {
   const type = error instanceof Problem ? error.type : undefined;
   if (type === KeyInUse) return 'in_use';
   if (type === KeyReused) return 'mismatch';

@@ -40,6 +40,7 @@ export class Consumers implements OnModuleInit {
         const options = Reflect.getMetadata(CONSUMES, method) as ConsumesOptions | undefined;
         if (!options) continue;
         if (this.found.has(options.consumer)) throw new Error(`Two consumers are called ${options.consumer}`);
+        tell('consumer', { consumer: options.consumer });
         this.found.set(options.consumer, { ...options, handle: method.bind<EventHandler>(instance) });
       }
     }

@@ -161,7 +161,8 @@ export function refusedStatement(
           + least($5::float8 * power(2, attempts_finished), ${LONGEST_DELAY}) * interval '1 millisecond',
         dead_at = CASE WHEN attempts_finished + 1 >= $6 THEN statement_timestamp() END,
         dead_reason = $4
-      WHERE tenant_id = $1 AND id = $2 AND lease_token = $3 AND published_at IS NULL`,
+      WHERE tenant_id = $1 AND id = $2 AND lease_token = $3 AND published_at IS NULL
+      RETURNING dead_at IS NOT NULL AS died`,
     values: [tenantId, id, token, storable(reason), firstDelay, attempts],
   };
 }

@@ -132,7 +132,10 @@ export class Relay implements OnApplicationBootstrap, BeforeApplicationShutdown 
       const idsOf = (found: readonly { id: string }[]) => found.map(({ id }) => id);
       const heads = await rows<{ id: string; brokenOff: number }>(freeHeadsStatement(tenantId));
       const killers = heads.filter(({ brokenOff }) => brokenOff >= MOST_BROKEN_OFF);
-      if (killers.length > 0) await rows(buryKillersStatement(tenantId, idsOf(killers)));
+      if (killers.length > 0) {
+        const buried = await rows(buryKillersStatement(tenantId, idsOf(killers)));
+        transaction.onCommitted(() => buried.forEach(() => tell('event-dead', {})));
+      }
       const { chosen, alone } = choose(heads.filter((head) => !killers.includes(head)));
       if (chosen.length === 0) return [];
       const mine = await rows<{ id: string; aggregateid: string }>(lockHeadsStatement(tenantId, idsOf(chosen)));
@@ -185,8 +188,11 @@ export class Relay implements OnApplicationBootstrap, BeforeApplicationShutdown 
       ...refused.map(({ id, reason }) => refusedStatement(tenantId, id, token, { reason, firstDelay, attempts })),
       ...(untried.length > 0 ? [giveBackEventsStatement(tenantId, untried, token)] : []),
     ];
-    await this.unitOfWork.run(tenantId, (transaction) => transaction.flush(statements));
+    const results = await this.unitOfWork.run(tenantId, (transaction) =>
+      transaction.flush<{ died?: boolean }>(statements),
+    );
     for (const { id, reason } of refused) this.logger.warn(`event_refused: ${id}: ${reason}`);
+    for (const { died } of results.flatMap(({ rows }) => rows)) if (died) tell('event-dead', {});
   }
 }
 

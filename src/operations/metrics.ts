@@ -1,6 +1,6 @@
-import { Injectable, Logger, type OnApplicationShutdown } from '@nestjs/common';
+import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { listen } from '../config/telemetry.js';
+import { listen, SIGNAL_WORDS } from '../config/telemetry.js';
 import { PoolFigures } from '../database/pool-figures.js';
 import { type StoredFigures, StoredFiguresReader } from './stored-figures.js';
 
@@ -14,21 +14,25 @@ const STORED: Readonly<Record<Exclude<keyof StoredFigures, 'keysCompleted' | 'ke
   ],
   expiryLag: ['orders_idempotency_expiry_lag_seconds', 'For how long the oldest expired key has not been removed'],
   outboxPending: ['orders_outbox_pending', 'Events that are not published, counted up to 10,000'],
-  outboxOldest: ['orders_outbox_oldest_seconds', 'Age of the oldest event that is not published'],
+  outboxOldest: ['orders_outbox_oldest_seconds', 'Age of the oldest of the counted events that are not published'],
   outboxDead: ['orders_outbox_dead', 'Events that were put aside and wait for a decision'],
   paymentsUnknown: ['orders_payments_unknown', 'Payments whose outcome is not known'],
   refundsUnknown: ['orders_refunds_unknown', 'Refunds whose outcome is not known'],
+  oldestUnknown: ['orders_payments_oldest_unknown_seconds', 'Age of the oldest payment or refund of unknown outcome'],
   reviewsOpen: ['orders_payment_reviews_open', 'Questions about payments that a person must decide'],
   surplusOpen: ['orders_surplus_charges_open', 'Surplus charges that are not given back yet'],
 };
 
-const logger = new Logger('Metrics');
-
-/** Counts what is told inside, and reads the rest at each scrape. Prometheus' text format. */
+/**
+ * Counts what is told inside, and reads the rest at each scrape. Prometheus' text format. Where all label values are known
+ * from the start, the counters are there from the start, at 0: Prometheus sees no increase in one that appears at 1.
+ */
 @Injectable()
 export class Metrics implements OnApplicationShutdown {
   readonly registry = new Registry();
   private readonly endings: (() => void)[] = [];
+  /** Of the scrape under way; undefined while the database does not answer. */
+  private figures: StoredFigures | undefined;
 
   constructor(
     private readonly stored: StoredFiguresReader,
@@ -38,12 +42,14 @@ export class Metrics implements OnApplicationShutdown {
     this.countRequests();
     this.countProviderCalls();
     this.countMessages();
+    this.countScheduledRuns();
     this.readPool();
     this.readStored();
   }
 
   /** The text of a scrape. While the database is away what only it knows is left out. */
   async text(): Promise<string> {
+    this.figures = await this.stored.read();
     return this.registry.metrics();
   }
 
@@ -75,20 +81,50 @@ export class Metrics implements OnApplicationShutdown {
     );
     const duplicates = this.counter('orders_duplicate_effects_total', 'Effects found twice at a provider', [
       'provider',
+      'operation',
     ]);
-    this.endings.push(listen('duplicate-effect', ({ provider }) => duplicates.inc({ provider })));
+    for (const provider of SIGNAL_WORDS.provider) {
+      for (const operation of ['charge', 'refund']) duplicates.inc({ provider, operation }, 0);
+    }
+    this.endings.push(listen('duplicate-effect', (found) => duplicates.inc({ ...found })));
   }
 
   private countMessages(): void {
     const deliveries = this.counter('orders_event_deliveries_total', 'Deliveries by the relay', ['outcome']);
+    for (const outcome of SIGNAL_WORDS.deliveryOutcome) deliveries.inc({ outcome }, 0);
     this.endings.push(listen('event-delivery', ({ outcome }) => deliveries.inc({ outcome })));
+    const deadEvents = this.counter('orders_events_dead_total', 'Events that the relay has put aside', []);
+    this.endings.push(listen('event-dead', () => deadEvents.inc()));
     const messages = this.counter('orders_messages_total', 'Messages that consumers got', ['consumer', 'outcome']);
     this.endings.push(listen('message', ({ consumer, outcome }) => messages.inc({ consumer, outcome })));
+    const deadMessages = this.counter('orders_messages_dead_total', 'Messages that were given up, by whose they were', [
+      'consumer',
+    ]);
+    this.endings.push(listen('message-dead', ({ consumer }) => deadMessages.inc({ consumer })));
+    this.endings.push(
+      listen('consumer', ({ consumer }) => {
+        for (const outcome of SIGNAL_WORDS.messageOutcome) messages.inc({ consumer, outcome }, 0);
+        deadMessages.inc({ consumer }, 0);
+      }),
+    );
+  }
+
+  private countScheduledRuns(): void {
+    const runs = this.counter('orders_scheduled_runs_total', 'Runs of work that is done on a schedule', [
+      'work',
+      'outcome',
+    ]);
+    this.endings.push(
+      listen('schedule', ({ work }) => {
+        for (const outcome of SIGNAL_WORDS.runOutcome) runs.inc({ work, outcome }, 0);
+      }),
+    );
+    this.endings.push(listen('scheduled-run', ({ work, outcome }) => runs.inc({ work, outcome })));
   }
 
   private readPool(): void {
     const { pool } = this;
-    const connections = new Gauge({
+    new Gauge({
       name: 'orders_database_connections',
       help: 'Connections of this process, and requests that wait for one',
       labelNames: ['state'],
@@ -97,24 +133,19 @@ export class Metrics implements OnApplicationShutdown {
         for (const [state, value] of Object.entries(pool.read())) this.set({ state }, value);
       },
     });
-    void connections;
   }
 
   private readStored(): void {
-    const { stored, registry } = this;
-    const read = () =>
-      stored.read().catch((error: unknown) => {
-        logger.warn(`figures_not_read: ${String(error)}`);
-        return undefined;
-      });
+    const { registry } = this;
+    const read = () => this.figures;
     new Gauge({
       name: 'orders_idempotency_keys',
       help: 'Stored keys; the completed ones by the estimate of Postgres',
       labelNames: ['state'],
       registers: [registry],
-      async collect() {
+      collect() {
         this.reset();
-        const figures = await read();
+        const figures = read();
         if (!figures) return;
         this.set({ state: 'completed' }, figures.keysCompleted);
         this.set({ state: 'in_progress' }, figures.keysInProgress);
@@ -125,10 +156,10 @@ export class Metrics implements OnApplicationShutdown {
         name,
         help,
         registers: [registry],
-        async collect() {
-          const figures = await read();
+        collect() {
+          const figures = read();
           if (figures) this.set(figures[figure]);
-          else this.reset();
+          else this.remove(); // `reset` would show 0
         },
       });
     }

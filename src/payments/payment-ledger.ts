@@ -96,7 +96,8 @@ export class PaymentLedger {
       return held;
     }
     if (payment.status !== 'pending' && !mayStillPay(held)) {
-      tell('duplicate-effect', { provider: providerOf(payment.method) });
+      const duplicate = { provider: providerOf(payment.method), operation: 'charge' } as const;
+      transaction.onCommitted(() => tell('duplicate-effect', duplicate));
       this.logger.error(`surplus_charge: ${effect.reference} for payment ${payment.id}; it is given back`);
       await book(transaction, payment, 'charge', effect, { surplus: true });
       await oweSurplus(transaction, payment, effect);

@@ -1,5 +1,6 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import { v7 as uuidv7 } from 'uuid';
+import { tell } from '../config/telemetry.js';
 import type { Transaction } from '../database/transaction.js';
 import { Outbox } from '../messaging/outbox.js';
 import { OrdersService } from '../orders/orders.service.js';
@@ -9,6 +10,7 @@ import { type Held, PaymentLedger } from './payment-ledger.js';
 import { changeSums, type SumChange } from './payment-table.js';
 import { StillOpenError } from './provider-course.js';
 import type { Effect } from './providers/payment-provider.js';
+import { providerOf } from './providers/payment-providers.js';
 import type { Refund } from './refund.entity.js';
 import { insertRefund, lockRefund, moveRefund, noteRefundRef } from './refund-table.js';
 
@@ -19,6 +21,8 @@ import { insertRefund, lockRefund, moveRefund, noteRefundRef } from './refund-ta
  */
 @Injectable()
 export class RefundLedger {
+  private readonly logger = new Logger(RefundLedger.name);
+
   constructor(
     private readonly payments: PaymentLedger,
     private readonly orders: OrdersService,
@@ -43,7 +47,7 @@ export class RefundLedger {
     if (refundId !== undefined && !refund) return undefined;
     for (const effect of effects) {
       if (!refund) refund = await this.applyForeign(transaction, held, effect);
-      else if (isSecondEffect(refund, effect)) await this.applyForeign(transaction, held, effect);
+      else if (isSecondEffect(refund, effect)) await this.applySecond(transaction, held, effect);
       else refund = await this.apply(transaction, held, refund, effect);
     }
     return refund;
@@ -80,6 +84,19 @@ export class RefundLedger {
     }
     await book(transaction, held.payment, 'refund_reversal', effect, { refundId: refund.id });
     return this.change(transaction, held, refund, 'failed', { refunded: -amount });
+  }
+
+  /** Money that was given back again, by another movement than the refund's own: booked as what it is, and told. */
+  private async applySecond(transaction: Transaction, held: Held, effect: Effect): Promise<void> {
+    const { payment } = held;
+    if (effect.state === 'succeeded' && !(await isBooked(transaction, payment, 'refund', effect.reference))) {
+      const duplicate = { provider: providerOf(payment.method), operation: 'refund' } as const;
+      transaction.onCommitted(() => tell('duplicate-effect', duplicate));
+      this.logger.error(
+        `second_refund: ${effect.reference} for payment ${payment.id}; it is booked as a refund of its own`,
+      );
+    }
+    await this.applyForeign(transaction, held, effect);
   }
 
   /** Finds, or takes in, a refund that nobody asked for through this service, and settles it. */

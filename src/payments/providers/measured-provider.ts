@@ -1,4 +1,4 @@
-import { tell } from '../../config/telemetry.js';
+import { type CallOutcome, type ProviderCall, tell } from '../../config/telemetry.js';
 import type {
   ChargeOrder,
   ChargeQuery,
@@ -19,48 +19,67 @@ export class MeasuredProvider implements PaymentProvider {
   constructor(private readonly provider: PaymentProvider) {
     this.name = provider.name;
     this.keyWindow = provider.keyWindow;
-    if (provider.madeSince) this.madeSince = (time) => provider.madeSince!(time);
+    if (provider.madeSince) this.madeSince = (time) => this.measuredList(provider.madeSince!(time));
   }
 
-  charge(order: ChargeOrder): Promise<ProviderAnswer> {
-    return this.measure('charge', () => this.provider.charge(order), outcomeOf);
+  async charge(order: ChargeOrder): Promise<ProviderAnswer> {
+    const begun = performance.now();
+    const answer = await this.provider.charge(order);
+    this.tell({ operation: 'charge', outcome: outcomeOf(answer) }, performance.now() - begun);
+    return answer;
   }
 
-  refund(order: RefundOrder): Promise<ProviderAnswer> {
-    return this.measure('refund', () => this.provider.refund(order), outcomeOf);
+  async refund(order: RefundOrder): Promise<ProviderAnswer> {
+    const begun = performance.now();
+    const answer = await this.provider.refund(order);
+    this.tell({ operation: 'refund', outcome: outcomeOf(answer) }, performance.now() - begun);
+    return answer;
   }
 
   findCharges(query: ChargeQuery): Promise<Effect[]> {
-    return this.measure('look_up', () => this.provider.findCharges(query), shown);
+    return this.measuredLookUp(() => this.provider.findCharges(query));
   }
 
   findRefunds(query: RefundQuery): Promise<Effect[]> {
-    return this.measure('look_up', () => this.provider.findRefunds(query), shown);
+    return this.measuredLookUp(() => this.provider.findRefunds(query));
   }
 
-  private async measure<T>(
-    operation: 'charge' | 'refund' | 'look_up',
-    call: () => Promise<T>,
-    outcome: (result: T) => string,
-  ): Promise<T> {
+  private async measuredLookUp(lookUp: () => Promise<Effect[]>): Promise<Effect[]> {
     const begun = performance.now();
-    const told = (how: string) =>
-      tell('provider-call', { provider: this.name, operation, outcome: how, milliseconds: performance.now() - begun });
+    let outcome: 'found' | 'nothing' | 'failed' = 'failed';
     try {
-      const result = await call();
-      told(outcome(result));
-      return result;
-    } catch (error) {
-      told('failed');
-      throw error;
+      const effects = await lookUp();
+      outcome = effects.length > 0 ? 'found' : 'nothing';
+      return effects;
+    } finally {
+      this.tell({ operation: 'look_up', outcome }, performance.now() - begun);
     }
   }
+
+  /** All pages of a list are one call; what its reader does between two facts is not the provider's time. */
+  private async *measuredList(facts: AsyncIterable<ProviderFact>): AsyncGenerator<ProviderFact> {
+    const iterator = facts[Symbol.asyncIterator]();
+    let milliseconds = 0;
+    let outcome: 'read' | 'failed' = 'failed';
+    try {
+      for (;;) {
+        const begun = performance.now();
+        const next = await iterator.next().finally(() => (milliseconds += performance.now() - begun));
+        if (next.done) break;
+        yield next.value;
+      }
+      outcome = 'read';
+    } finally {
+      this.tell({ operation: 'list', outcome }, milliseconds);
+    }
+  }
+
+  private tell(call: ProviderCall, milliseconds: number): void {
+    tell('provider-call', { provider: this.name, ...call, milliseconds });
+  }
 }
 
-function outcomeOf(answer: ProviderAnswer): string {
-  return answer.kind === 'effect' ? answer.effect.state : answer.kind.replace('-', '_');
-}
-
-function shown(effects: readonly Effect[]): string {
-  return effects.length > 0 ? 'found' : 'nothing';
+function outcomeOf(answer: ProviderAnswer): CallOutcome {
+  if (answer.kind === 'effect') return answer.effect.state;
+  return answer.kind === 'not-happened' ? 'not_happened' : answer.kind;
 }

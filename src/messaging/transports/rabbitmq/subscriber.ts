@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import type { Channel, ChannelModel, ConsumeMessage, Options } from 'amqplib';
+import { tell } from '../../../config/telemetry.js';
 import { type Consumer, type Consumers, MalformedMessageError } from '../../consumers.js';
 import type { MessagingOptions } from '../../messaging.options.js';
 import { isPassing } from '../is-passing.js';
@@ -120,7 +121,9 @@ export class Subscriber {
       [HEADERS.consumer]: consumer.consumer,
       [HEADERS.reason]: String(error).slice(0, LONGEST_REASON),
     });
-    if (isLast) this.logger.error(`message_dead: ${consumer.consumer}: ${message.properties.messageId}`);
+    if (!isLast) return;
+    tell('message-dead', { consumer: consumer.consumer });
+    this.logger.error(`message_dead: ${consumer.consumer}: ${message.properties.messageId}`);
   }
 
   /**
