@@ -43,5 +43,6 @@ describeWithBroker('orders_messages_dead_total', () => {
       'orders_event_deliveries_total{outcome="published"}': 1,
       orders_events_dead_total: 0,
     });
+    expect(await service.database.count('processed_messages')).toBe(0);
   });
 });
