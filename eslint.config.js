@@ -20,13 +20,17 @@ const src = (folders) => folders.map((folder) => `./src/${folder}`);
 
 const zones = [
   { target: './src/config', from: src([...FEATURES, ...MECHANISMS, ...STANDS_ALONE, 'database']) },
-  // Nor the settings: what a team lifts into a service of its own takes its options from whoever puts it together.
-  { target: './src/database', from: src([...FEATURES, ...MECHANISMS, ...STANDS_ALONE, 'config']) },
+  { target: './src/database', from: src([...FEATURES, ...MECHANISMS, ...STANDS_ALONE]) },
   ...src(MECHANISMS).map((target) => ({ target, from: src([...FEATURES, ...STANDS_ALONE]) })),
   // What a team lifts into a service of its own: these folders know no tenant directory and no outbox.
   { target: './src/idempotency', from: src(['tenants', 'messaging', 'operations']) },
-  { target: './src/idempotency', from: './src/config', except: ['./telemetry.ts'] },
-  { target: './src/http', from: src(['idempotency', 'tenants', 'messaging', 'operations', 'config']) },
+  { target: './src/http', from: src(['idempotency', 'tenants', 'messaging', 'operations']) },
+  // Nor the settings: they take their options from whoever puts them together.
+  ...['database', 'http', 'idempotency'].map((lifted) => ({
+    target: `./src/${lifted}`,
+    from: './src/config',
+    except: ['./telemetry.ts'],
+  })),
   ...FEATURES.map((feature) => {
     const others = FEATURES.filter((other) => other !== feature && !MAY_USE[feature]?.includes(other));
     return { target: `./src/${feature}`, from: src([...others, ...STANDS_ALONE]) };
