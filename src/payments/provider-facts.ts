@@ -1,4 +1,4 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import type { Transaction } from '../database/transaction.js';
 import { UUID } from '../http/uuid-param.pipe.js';
 import { PaymentLedger } from './payment-ledger.js';
@@ -9,6 +9,8 @@ import { SurplusCharges } from './surplus-charges.js';
 /** Writes down what a provider tells without being asked about one payment: webhooks, and lists of what was made. */
 @Injectable()
 export class ProviderFacts {
+  private readonly logger = new Logger(ProviderFacts.name);
+
   constructor(
     private readonly payments: PaymentLedger,
     private readonly refunds: RefundLedger,
@@ -21,9 +23,13 @@ export class ProviderFacts {
   }
 
   /** @throws StillOpenError when it fits only what has not been heard yet: it must be told again */
-  async apply(transaction: Transaction, { kind, paymentId, refundId, chargeRef, effect }: ProviderFact): Promise<void> {
+  async apply(transaction: Transaction, fact: ProviderFact): Promise<void> {
+    const { kind, tenantId, paymentId, refundId, chargeRef, effect } = fact;
     if (kind === 'charge') {
-      await this.payments.settle(transaction, paymentId, [effect]);
+      const payment = await this.payments.settle(transaction, paymentId, [effect]);
+      // Another service on the same account; or ours, before its database was restored to an earlier point.
+      if (!payment && effect.state === 'succeeded')
+        this.logger.warn(`effect_without_payment: ${effect.reference} of tenant ${tenantId}, payment ${paymentId}`);
       return;
     }
     const surplus = refundId !== undefined ? { id: refundId } : chargeRef !== undefined ? { chargeRef } : undefined;

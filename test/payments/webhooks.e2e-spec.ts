@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
 import Stripe from 'stripe';
 import type { ApiResponse } from '../support/api-client.js';
 import { waitFor } from '../support/wait-for.js';
@@ -79,6 +80,19 @@ describe('a webhook', () => {
     }
     expect((await app.as().get(`/v1/payments/${id}`)).body.status).toBe('succeeded');
     expect(await app.counts()).toMatchObject({ movements: 1, events: 1 });
+  });
+
+  it('of a payment that is not here is taken, changes nothing, and stands in the log', async () => {
+    const { orderId } = await app.paid();
+    const event = await eventOf('payment_intent.succeeded', await intentOf(orderId));
+    const [{ id } = {}] = await app.database.query<{ id: string }>('SELECT id FROM payments');
+    const elsewhere = randomUUID();
+    const warned = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    expect((await deliver(JSON.stringify(event).replaceAll(id!, elsewhere))).status).toBe(204);
+
+    expect(warned.mock.calls).toEqual([[expect.stringMatching(`^effect_without_payment: .* ${elsewhere}`)]]);
+    warned.mockRestore();
+    expect(await app.counts()).toMatchObject({ payments: 1, movements: 1, events: 1 });
   });
 
   it('of a refund that was made in the dashboard books it once', async () => {
