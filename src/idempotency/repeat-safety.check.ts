@@ -37,7 +37,8 @@ export class UnsafeRoutesError extends Error {
 
 /**
  * Stops the service at boot when a route that changes something does not say how it is safe to repeat, when an idempotent
- * one could not be replayed, or when nothing acts on the decorator. What cannot be seen here (a promise of a stream) fails the request instead.
+ * one could not be replayed, or when nothing acts on the decorator. What cannot be seen here (a promise of a stream) fails
+ * the request instead.
  */
 @Injectable()
 export class RepeatSafetyCheck implements OnModuleInit {
