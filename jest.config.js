@@ -10,6 +10,8 @@ const shared = {
 const config = {
   // The machine's cores belong to the service and to Postgres as well.
   maxWorkers: 2,
+  // Under ES modules a worker keeps what each of its files has loaded: after a hundred files it did little but collect.
+  workerIdleMemoryLimit: '800MB',
   coverageProvider: 'v8',
   // Entry points run in processes of their own, where this does not look.
   collectCoverageFrom: [
