@@ -103,12 +103,10 @@ describeWithBroker('a consumer behind RabbitMQ', () => {
   });
 
   it('that always throws has so many attempts; then the message is dead, with the reason, and others flow (K22)', async () => {
-    let poison: string | undefined;
-    work = async ({ subject }) => {
-      poison ??= subject;
-      if (subject === poison) throw new Error('always');
+    work = async ({ data }) => {
+      if ((data as { externalRef: string | null }).externalRef === 'poison') throw new Error('always');
     };
-    await createOrder(service);
+    const { id: poison } = await createOrder(service, { externalRef: 'poison' });
     const orders = [await createOrder(service), await createOrder(service)];
     await applied(2);
     const { properties, content } = await broker.next('dead');
