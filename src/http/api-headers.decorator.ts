@@ -1,5 +1,5 @@
 import { applyDecorators } from '@nestjs/common';
-import { ApiHeader, type ApiHeaderOptions } from '@nestjs/swagger';
+import { ApiHeader, type ApiHeaderOptions, ApiNotModifiedResponse } from '@nestjs/swagger';
 
 type HeaderObject = Omit<ApiHeaderOptions, 'name'>;
 
@@ -62,5 +62,13 @@ export function ApiIfMatch({ required = false, description }: { required?: boole
 export function ApiIfNoneMatch(description: string, example: string) {
   return applyDecorators(
     ApiHeader({ name: 'If-None-Match', required: false, description, schema: { type: 'string', example } }),
+  );
+}
+
+/** A read that spares whoever names the current version the body: 304 (RFC 9110, section 15.4.5). */
+export function ApiConditionalRead() {
+  return applyDecorators(
+    ApiIfNoneMatch('The ETag of the version that is known: where it is current, the answer is 304.', '"1"'),
+    ApiNotModifiedResponse({ description: 'The version is known already', headers: headerRefs('ETag') }),
   );
 }

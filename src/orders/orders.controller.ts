@@ -4,7 +4,6 @@ import {
   ApiCreatedResponse,
   ApiExtraModels,
   ApiNoContentResponse,
-  ApiNotModifiedResponse,
   ApiOkResponse,
   ApiOperation,
   ApiParam,
@@ -12,7 +11,8 @@ import {
   getSchemaPath,
 } from '@nestjs/swagger';
 import type { Response } from 'express';
-import { ApiIfMatch, ApiIfNoneMatch, headerRefs } from '../http/api-headers.decorator.js';
+import { ApiConditionalRead, ApiIfMatch, ApiIfNoneMatch, headerRefs } from '../http/api-headers.decorator.js';
+import { ApiId } from '../http/api-id.decorator.js';
 import { ApiProblems, type DocumentedProblem } from '../http/api-problems.decorator.js';
 import { type Conditions, RequestConditions } from '../http/conditions.js';
 import { limitOf } from '../http/page-query.js';
@@ -33,13 +33,7 @@ import { DuplicateExternalRef, OrderDeleted, OrderNotEditable, PaymentInProgress
 import { OrdersService, type Written } from './orders.service.js';
 
 const ORDER_ID = ORDER_EXAMPLE.id;
-const IdParam = () =>
-  ApiParam({
-    name: 'id',
-    description: "The order's id",
-    schema: { type: 'string', format: 'uuid' },
-    example: ORDER_ID,
-  });
+const IdParam = () => ApiId("The order's id", ORDER_ID);
 const NewOrderBody = () =>
   ApiBody({ schema: { $ref: getSchemaPath(NewOrder) }, required: true, examples: NEW_ORDER_EXAMPLES });
 const Created = () =>
@@ -101,9 +95,8 @@ export class OrdersController {
   @Get(':id')
   @ApiOperation({ operationId: 'getOrder', summary: 'Read an order' })
   @IdParam()
-  @ApiIfNoneMatch('The ETag of the version that is known: where it is current, the answer is 304.', '"1"')
+  @ApiConditionalRead()
   @Shown('The order')
-  @ApiNotModifiedResponse({ description: 'The version is known already', headers: headerRefs('ETag') })
   @ApiProblems(NotFound)
   async read(
     @CurrentTenant() tenantId: string,

@@ -3,15 +3,14 @@ import {
   ApiBody,
   ApiCreatedResponse,
   ApiExtraModels,
-  ApiNotModifiedResponse,
   ApiOkResponse,
   ApiOperation,
-  ApiParam,
   ApiTags,
   getSchemaPath,
 } from '@nestjs/swagger';
 import type { Response } from 'express';
-import { ApiIfNoneMatch, headerRefs } from '../http/api-headers.decorator.js';
+import { ApiConditionalRead, headerRefs } from '../http/api-headers.decorator.js';
+import { ApiId } from '../http/api-id.decorator.js';
 import { ApiProblems } from '../http/api-problems.decorator.js';
 import { type Conditions, RequestConditions } from '../http/conditions.js';
 import { limitOf, PageQuery } from '../http/page-query.js';
@@ -37,13 +36,7 @@ import { PaymentsService } from './payments.service.js';
 import { PAYMENTS_ENDPOINT } from './reconciliation.js';
 
 const { id: PAYMENT_ID, orderId: ORDER_ID } = PAYMENT_EXAMPLE;
-const OrderIdParam = () =>
-  ApiParam({
-    name: 'id',
-    description: "The order's id",
-    schema: { type: 'string', format: 'uuid' },
-    example: ORDER_ID,
-  });
+const OrderIdParam = () => ApiId("The order's id", ORDER_ID);
 
 @ApiTags('Payments')
 @ApiExtraModels(NewPayment)
@@ -109,20 +102,14 @@ export class PaymentsController {
 
   @Get('payments/:id')
   @ApiOperation({ operationId: 'getPayment', summary: 'Read a payment' })
-  @ApiParam({
-    name: 'id',
-    description: "The payment's id",
-    schema: { type: 'string', format: 'uuid' },
-    example: PAYMENT_ID,
-  })
-  @ApiIfNoneMatch('The ETag of the version that is known: where it is current, the answer is 304.', '"1"')
+  @ApiId("The payment's id", PAYMENT_ID)
+  @ApiConditionalRead()
   @ApiOkResponse({
     description: 'The payment',
     type: PaymentView,
     example: PAYMENT_EXAMPLE,
     headers: headerRefs('ETag'),
   })
-  @ApiNotModifiedResponse({ description: 'The version is known already', headers: headerRefs('ETag') })
   @ApiProblems(NotFound)
   async read(
     @CurrentTenant() tenantId: string,

@@ -3,15 +3,14 @@ import {
   ApiBody,
   ApiCreatedResponse,
   ApiExtraModels,
-  ApiNotModifiedResponse,
   ApiOkResponse,
   ApiOperation,
-  ApiParam,
   ApiTags,
   getSchemaPath,
 } from '@nestjs/swagger';
 import type { Response } from 'express';
-import { ApiIfNoneMatch, headerRefs } from '../http/api-headers.decorator.js';
+import { ApiConditionalRead, headerRefs } from '../http/api-headers.decorator.js';
+import { ApiId } from '../http/api-id.decorator.js';
 import { ApiProblems } from '../http/api-problems.decorator.js';
 import { type Conditions, RequestConditions } from '../http/conditions.js';
 import { limitOf, PageQuery } from '../http/page-query.js';
@@ -31,13 +30,7 @@ import { REFUNDS_ENDPOINT } from './reconciliation.js';
 import { RefundsService } from './refunds.service.js';
 
 const { id: REFUND_ID, paymentId: PAYMENT_ID } = REFUND_EXAMPLE;
-const PaymentIdParam = () =>
-  ApiParam({
-    name: 'id',
-    description: "The payment's id",
-    schema: { type: 'string', format: 'uuid' },
-    example: PAYMENT_ID,
-  });
+const PaymentIdParam = () => ApiId("The payment's id", PAYMENT_ID);
 
 @ApiTags('Payments')
 @ApiExtraModels(NewRefund)
@@ -103,15 +96,9 @@ export class RefundsController {
 
   @Get('refunds/:id')
   @ApiOperation({ operationId: 'getRefund', summary: 'Read a refund' })
-  @ApiParam({
-    name: 'id',
-    description: "The refund's id",
-    schema: { type: 'string', format: 'uuid' },
-    example: REFUND_ID,
-  })
-  @ApiIfNoneMatch('The ETag of the version that is known: where it is current, the answer is 304.', '"1"')
+  @ApiId("The refund's id", REFUND_ID)
+  @ApiConditionalRead()
   @ApiOkResponse({ description: 'The refund', type: RefundView, example: REFUND_EXAMPLE, headers: headerRefs('ETag') })
-  @ApiNotModifiedResponse({ description: 'The version is known already', headers: headerRefs('ETag') })
   @ApiProblems(NotFound)
   async read(
     @CurrentTenant() tenantId: string,
