@@ -53,7 +53,11 @@ export class Wire {
     return heard;
   }
 
-  /** Arms a fault for one message of the course that begins now. */
+  /**
+   * Arms a fault for one message of the course that begins now.
+   *
+   * @returns `struck`: false when another message stands in its place, or when it was disarmed before it came
+   */
   strike(boundary: Boundary, fault: Fault = () => undefined): { struck: Promise<boolean>; disarm: () => void } {
     this.counts.clear();
     let reached: (reached: boolean) => void = () => undefined;
@@ -84,6 +88,11 @@ export class Wire {
     const { target } = this;
     if (target?.boundary.way !== way || target.boundary.nth !== nth) return undefined;
     this.target = undefined;
+    // Something that is no part of the course has come in between: the last word of the request before, for instance.
+    if (kindOf(what) !== kindOf(target.boundary.what)) {
+      target.reached(false);
+      return undefined;
+    }
     return this.cut(target);
   }
 
@@ -98,6 +107,11 @@ export class Wire {
 export function describeBoundary({ way, nth, what }: Boundary): string {
   const delivered = way === 'statement' || way === 'call' ? 'before' : 'before the answer to';
   return `${delivered} ${way === 'result' ? 'statement' : way === 'reply' ? 'call' : way} ${nth}: ${what.slice(0, 70)}`;
+}
+
+/** The same in each course: without the ids and the waits that differ. */
+function kindOf(what: string): string {
+  return what.replace(/\b[a-z]+_\w{14,}\b|\b[\da-f]{8}-[\da-f-]{27}\b|\d+/g, '#');
 }
 
 function sqlOf({ sql }: WireMessage): string | undefined {
