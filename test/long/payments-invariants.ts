@@ -1,4 +1,4 @@
-import type { EventRow, MovementRow, PaymentRow, Snapshot } from './payments-snapshot.js';
+import type { EventRow, MovementRow, PaymentRow, Snapshot, SurplusQuestion } from './payments-snapshot.js';
 
 /** What does not hold, and of which payment. */
 export interface Breach {
@@ -42,7 +42,9 @@ function* nothingUnknown(snapshot: Snapshot): Generator<Breach> {
 }
 
 /** Money at the provider = money in the books = what the API tells, movement by movement, per payment and in total. */
-function* moneyAgrees({ payments, movements, provider }: Snapshot): Generator<Breach> {
+function* moneyAgrees(snapshot: Snapshot): Generator<Breach> {
+  const { payments, movements, provider } = snapshot;
+  const stuck = stuckWith(snapshot);
   const booked = new Map(movements.map((movement) => [`${movement.kind} ${movement.ref}`, movement]));
   for (const { ref, kind, paymentId, amount, state } of provider) {
     const row = booked.get(`${kind} ${ref}`);
@@ -64,7 +66,8 @@ function* moneyAgrees({ payments, movements, provider }: Snapshot): Generator<Br
     const told = toldOf(payment);
     if (net !== told) yield { text: `payment ${paymentId} tells of ${told}, and ${net} is in the books`, paymentId };
     const surplus = sum(ours.filter((movement) => movement.surplus));
-    if (surplus !== 0) yield { text: `payment ${paymentId} has ${surplus} of surplus`, paymentId };
+    const asked = stuck.filter((question) => question.paymentId === paymentId);
+    if (surplus !== sum(asked)) yield { text: `payment ${paymentId} has ${surplus} of surplus`, paymentId };
   }
   const total = (parts: readonly number[]) => parts.reduce((all, part) => all + part, 0);
   const atProvider = total(
@@ -73,11 +76,13 @@ function* moneyAgrees({ payments, movements, provider }: Snapshot): Generator<Br
       .map(({ kind, amount }) => (kind === 'charge' ? amount : -amount)),
   );
   const [inBooks, inApi] = [sum(movements), total(payments.map(toldOf))];
-  if (atProvider !== inBooks || inBooks !== inApi)
+  if (atProvider !== inBooks || inBooks !== inApi + sum(stuck))
     yield { text: `${atProvider} at the provider, ${inBooks} in the books, ${inApi} told` };
 }
 
-function* nobodyPaysTwice({ orders, payments, provider }: Snapshot): Generator<Breach> {
+function* nobodyPaysTwice(snapshot: Snapshot): Generator<Breach> {
+  const { orders, payments, provider } = snapshot;
+  const stuck = new Set(stuckWith(snapshot).map(({ chargeRef }) => chargeRef));
   const orderOf = new Map(payments.map(({ id, orderId }) => [id, orderId]));
   const kept = new Map<string, number>();
   for (const charge of provider.filter(({ kind }) => kind === 'charge')) {
@@ -88,7 +93,7 @@ function* nobodyPaysTwice({ orders, payments, provider }: Snapshot): Generator<B
     if (back > amount) yield { text: `${back} of ${amount} of ${ref} was given back`, paymentId };
     const orderId = orderOf.get(paymentId);
     if (orderId === undefined) yield { text: `${ref} was charged for no payment`, paymentId };
-    else if (back < amount) kept.set(orderId, (kept.get(orderId) ?? 0) + 1);
+    else if (back < amount && !stuck.has(ref)) kept.set(orderId, (kept.get(orderId) ?? 0) + 1);
   }
   for (const { id } of orders) {
     const live = payments.filter(({ orderId, status }) => orderId === id && /pending|succeeded/.test(status));
@@ -175,6 +180,11 @@ function toldOf({ status, amount, refundedAmount }: PaymentRow): number {
   return status === 'succeeded' ? amount - refundedAmount : 0;
 }
 
-function sum(movements: readonly MovementRow[]): number {
-  return movements.reduce((all, { amount }) => all + amount, 0);
+/** Surplus charges that could not be given back, the card being closed: a person has been asked, and nobody else can act. */
+function stuckWith({ questions }: Snapshot): SurplusQuestion[] {
+  return questions.filter(({ status }) => status === 'returned');
+}
+
+function sum(parts: readonly { readonly amount: number }[]): number {
+  return parts.reduce((all, { amount }) => all + amount, 0);
 }

@@ -51,6 +51,16 @@ export interface ProviderMovement {
   readonly state: 'succeeded' | 'pending' | 'failed';
 }
 
+/** What only a person can answer about a charge that was to be given back. */
+export interface SurplusQuestion {
+  readonly id: string;
+  readonly paymentId: string;
+  readonly chargeRef: string;
+  readonly amount: number;
+  /** `sent`: nobody knows whether it was given back; `returned`: it was, and the money came back, the card being closed. */
+  readonly status: 'sent' | 'returned';
+}
+
 /** Both databases at one time. */
 export interface Snapshot {
   readonly orders: readonly OrderRow[];
@@ -63,8 +73,8 @@ export interface Snapshot {
   /** Keys that are not completed. */
   readonly openKeys: readonly { readonly key: string; readonly endpoint: string; readonly recoveryPoint: string }[];
   readonly openSurplus: readonly { readonly id: string; readonly paymentId: string; readonly status: string }[];
-  /** Reviews of money that was to be given back, and of which the provider shows nothing. */
-  readonly questions: readonly { readonly id: string }[];
+  /** Open reviews of surplus charges. */
+  readonly questions: readonly SurplusQuestion[];
   /** Webhooks that have not been taken yet, and refunds of which the provider will tell more by itself. */
   readonly untold: number;
 }
@@ -98,8 +108,10 @@ export async function takeSnapshot({ database, provider }: PaymentsWorld): Promi
       database.query<Snapshot['openSurplus'][number] & Record<string, unknown>>(
         `SELECT id, payment_id AS "paymentId", status FROM surplus_charges WHERE status <> 'returned'`,
       ),
-      database.query<{ id: string }>(
-        `SELECT id FROM payment_reviews WHERE resolved_at IS NULL AND reason = 'surplus-not-returned'`,
+      database.query<SurplusQuestion & Record<string, unknown>>(
+        `SELECT r.id, s.payment_id AS "paymentId", s.charge_ref AS "chargeRef", s.amount::int, s.status
+       FROM payment_reviews r JOIN surplus_charges s ON s.tenant_id = r.tenant_id AND s.id = r.subject_id
+       WHERE r.resolved_at IS NULL AND r.reason = 'surplus-not-returned'`,
       ),
       provider.query<ProviderMovement & Record<string, unknown>>(`
       SELECT id AS ref, 'charge' AS kind, metadata->>'payment' AS "paymentId", id AS "chargeRef", amount::int, status AS state
