@@ -16,8 +16,11 @@ import {
 /** What happens to the process in the middle of a course: it loses one connection, or its life. */
 export type Fate = 'cut' | 'killed';
 
-/** A busy machine may let a call time out before the message to strike comes: then that course is begun again. */
-const TRIES = 10;
+/**
+ * On a busy machine a call may time out before the message to strike comes, or the reconciliation may have the key when the
+ * request arrives: then that course is begun again.
+ */
+const TRIES = 20;
 /** Courses that are settled while the next is struck. */
 const AT_ONCE = 4;
 
@@ -114,7 +117,9 @@ export class StruckRun {
       const amount = this.nextAmount++;
       const request = await course.prepare(processes, amount);
       await processes.logIn(owner);
-      const { struck, disarm } = processes.wire.strike(boundary, () => (fate === 'killed' ? owner.kill() : undefined));
+      const { struck, disarm } = processes.wire.strike(boundary, this.boundaries, () =>
+        fate === 'killed' ? owner.kill() : undefined,
+      );
       const answer = await processes.send(owner, request).catch(() => undefined);
       disarm();
       if (await struck) return { amount, request, answer };

@@ -16,6 +16,14 @@ export interface Boundary {
 /** What happens to a message instead of its delivery, before its connection is cut. */
 export type Fault = () => Promise<void> | void;
 
+interface Target {
+  readonly boundary: Boundary;
+  /** What comes by until then, of messages of the same way. */
+  readonly expected: readonly string[];
+  readonly fault: Fault;
+  readonly reached: (reached: boolean) => void;
+}
+
 /** Not part of a course: the login, which is looked up now and then, and what each new connection is told. */
 const APART = /\bapi_keys\b|^SET statement_timeout/;
 
@@ -25,11 +33,11 @@ const APART = /\bapi_keys\b|^SET statement_timeout/;
  *
  * @example
  * const boundaries = await wire.listen(() => pay());
- * const struck = wire.strike(boundaries[7]!);
+ * const { struck } = wire.strike(boundaries[7]!, boundaries);
  */
 export class Wire {
   private heard: Boundary[] | undefined;
-  private target: { boundary: Boundary; fault: Fault; reached: (reached: boolean) => void } | undefined;
+  private target: Target | undefined;
   private readonly counts = new Map<Way, number>();
   /** Connections whose statement is answered in part: of several commands in one message only the first answer counts. */
   private readonly answering = new Set<number>();
@@ -56,13 +64,19 @@ export class Wire {
   /**
    * Arms a fault for one message of the course that begins now.
    *
-   * @returns `struck`: false when another message stands in its place, or when it was disarmed before it came
+   * @param course as it was heard: where this one goes another way before it comes there, it is left in peace
+   * @returns `struck`: false when it went another way, or was disarmed before it came there
    */
-  strike(boundary: Boundary, fault: Fault = () => undefined): { struck: Promise<boolean>; disarm: () => void } {
+  strike(
+    boundary: Boundary,
+    course: readonly Boundary[],
+    fault: Fault = () => undefined,
+  ): { struck: Promise<boolean>; disarm: () => void } {
     this.counts.clear();
     let reached: (reached: boolean) => void = () => undefined;
     const struck = new Promise<boolean>((resolve) => (reached = resolve));
-    const target = { boundary, fault, reached };
+    const expected = course.filter(({ way }) => way === boundary.way).map(({ what }) => kindOf(what));
+    const target = { boundary, expected, fault, reached };
     this.target = target;
     const disarm = () => {
       if (this.target !== target) return;
@@ -86,17 +100,16 @@ export class Wire {
     this.counts.set(way, nth + 1);
     this.heard?.push({ way, nth, what });
     const { target } = this;
-    if (target?.boundary.way !== way || target.boundary.nth !== nth) return undefined;
+    if (target?.boundary.way !== way) return undefined;
+    const isAstray = kindOf(what) !== target.expected[nth];
+    if (!isAstray && target.boundary.nth !== nth) return undefined;
     this.target = undefined;
-    // Something that is no part of the course has come in between: the last word of the request before, for instance.
-    if (kindOf(what) !== kindOf(target.boundary.what)) {
-      target.reached(false);
-      return undefined;
-    }
-    return this.cut(target);
+    if (!isAstray) return this.cut(target);
+    target.reached(false);
+    return undefined;
   }
 
-  private async cut({ fault, reached }: { fault: Fault; reached: (reached: boolean) => void }): Promise<'cut'> {
+  private async cut({ fault, reached }: Target): Promise<'cut'> {
     await fault();
     reached(true);
     return 'cut';
