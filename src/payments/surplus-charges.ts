@@ -68,16 +68,11 @@ export class SurplusCharges {
     of: { readonly id: string } | { readonly chargeRef: string },
     effect: Effect,
   ): Promise<boolean> {
-    const held = await this.ledger.hold(transaction, paymentId);
-    const surplus = held && (await lockSurplus(transaction, paymentId, of));
-    if (!surplus) return false;
-    const { payment } = held;
+    const held = await this.hold(transaction, paymentId, of);
+    if (!held) return false;
+    const { payment, surplus } = held;
     const isReturned = await isBooked(transaction, payment, 'refund', effect.reference);
-    if (effect.state === 'succeeded' && !isReturned) {
-      await book(transaction, payment, 'refund', effect, { surplus: true });
-      await noteReturned(transaction, surplus.id, effect.amount);
-      if (effect.amount >= surplus.amount) withdrawQuestion(transaction, surplus.id, 'surplus-not-returned');
-    }
+    if (effect.state === 'succeeded' && !isReturned) await this.returned(transaction, held, effect);
     if (effect.state === 'failed' && isReturned) await this.returnFailed(transaction, payment, surplus, effect);
     return true;
   }
@@ -92,12 +87,11 @@ export class SurplusCharges {
     paymentId: string,
     { id, reference }: { readonly id: string; readonly reference: string },
   ): Promise<boolean> {
-    const held = await this.ledger.hold(transaction, paymentId);
-    const surplus = held && (await lockSurplus(transaction, paymentId, { id }));
-    if (!surplus || (await isBooked(transaction, held.payment, 'refund', reference))) return false;
-    const { amount, currency } = surplus;
-    const effect: Effect = { reference, state: 'succeeded', amount, currency, createdAt: new Date() };
-    return this.settle(transaction, paymentId, { id }, effect);
+    const held = await this.hold(transaction, paymentId, { id });
+    if (!held || (await isBooked(transaction, held.payment, 'refund', reference))) return false;
+    const { amount, currency } = held.surplus;
+    await this.returned(transaction, held, { reference, state: 'succeeded', amount, currency, createdAt: new Date() });
+    return true;
   }
 
   /**
@@ -112,6 +106,23 @@ export class SurplusCharges {
       [transaction.tenantId, id],
     );
     return doubted.length > 0;
+  }
+
+  /** The payment's rows first, as everybody does. */
+  private async hold(
+    transaction: Transaction,
+    paymentId: string,
+    of: { readonly id: string } | { readonly chargeRef: string },
+  ): Promise<HeldSurplus | undefined> {
+    const held = await this.ledger.hold(transaction, paymentId);
+    const surplus = held && (await lockSurplus(transaction, paymentId, of));
+    return surplus && { payment: held.payment, surplus };
+  }
+
+  private async returned(transaction: Transaction, { payment, surplus }: HeldSurplus, effect: Effect): Promise<void> {
+    await book(transaction, payment, 'refund', effect, { surplus: true });
+    await noteReturned(transaction, surplus.id, effect.amount);
+    if (effect.amount >= surplus.amount) withdrawQuestion(transaction, surplus.id, 'surplus-not-returned');
   }
 
   /** The provider has the money again, and would only repeat its answer to whoever asked it once more. */
@@ -204,6 +215,11 @@ interface LockedSurplus {
   /** What is left to be given back. */
   readonly amount: number;
   readonly currency: string;
+}
+
+interface HeldSurplus {
+  readonly payment: Payment;
+  readonly surplus: LockedSurplus;
 }
 
 async function lockSurplus(
